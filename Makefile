@@ -1,0 +1,35 @@
+# Two commands matter: `make run` and `make test`. Both install what they need first.
+PORT ?= 8000
+WORKSPACE ?= ./workspace
+INPUTS := pyproject.toml constraints.txt scripts/setup.sh
+
+.PHONY: help setup run test lint bench clean
+
+help: ## show this
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+
+setup: .venv/.run ## install what running a box needs into .venv
+
+.venv/.run: $(INPUTS)
+	@scripts/setup.sh run
+
+.venv/.dev: $(INPUTS)
+	@scripts/setup.sh dev
+
+run: .venv/.run ## serve a box for WORKSPACE on 127.0.0.1:PORT
+	@exec .venv/bin/glovebox serve $(PORT) --working-dir "$(WORKSPACE)"
+
+test: lint ## check style, types, import rules and documentation, and run all tests
+	.venv/bin/python -m pytest
+
+lint: .venv/.dev ## the checks of `make test` without the tests
+	.venv/bin/ruff check .
+	.venv/bin/ruff format --check .
+	.venv/bin/mypy
+	.venv/bin/lint-imports
+
+bench: .venv/.dev ## measure this box beside its peers (BENCH=--quick for a short run)
+	.venv/bin/python -m benchmarks $(BENCH)
+
+clean: ## remove what was installed and built
+	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# Makes .venv with what running (or, with "dev", testing) needs. Debian packages are added when root.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+wanted=${1:-run}
+
+say() { printf '\033[1m%s\033[0m\n' "$*"; }
+
+packages=()
+need() { command -v "$1" >/dev/null 2>&1 || packages+=("$2"); }
+
+python=${PYTHON:-}
+if [ -z "$python" ]; then
+  for candidate in python3 python3.11 python3.12 python3.13; do
+    if command -v "$candidate" >/dev/null 2>&1 &&
+      "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+      python=$candidate
+      break
+    fi
+  done
+fi
+[ -n "$python" ] || packages+=(python3 python3-venv)
+if [ -n "$python" ] && ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then
+  packages+=("python$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')-venv")
+fi
+need bash bash
+if [ "$wanted" = dev ]; then
+  need git git
+  need rg ripgrep
+  need curl curl
+fi
+
+if [ ${#packages[@]} -gt 0 ]; then
+  if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
+    say "Installing Debian packages: ${packages[*]}"
+    apt-get update -qq
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${packages[@]}" >/dev/null
+  else
+    echo "Missing: ${packages[*]}. Install these, or run this as root on Debian or Ubuntu." >&2
+    [ -n "$python" ] || exit 1
+  fi
+fi
+python=${python:-python3}
+
+[ -x .venv/bin/python ] || { say "Making .venv with $("$python" --version)"; "$python" -m venv .venv; }
+extra=""
+[ "$wanted" = dev ] && extra="[dev]"
+say "Installing Python packages"
+.venv/bin/python -m pip install -q --disable-pip-version-check -c constraints.txt -e ".$extra"
+.venv/bin/python -m compileall -q src
+touch ".venv/.$wanted"
+[ "$wanted" = dev ] && touch .venv/.run
+say "Ready: .venv/bin/glovebox"

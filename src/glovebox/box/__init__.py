@@ -1,0 +1,1 @@
+"""What is done: the executor, and one folder per capability."""

@@ -1,0 +1,123 @@
+"""Runs actions: finds the handler, numbers what happens, and is the one place that catches everything."""
+
+from __future__ import annotations
+
+import logging
+import time
+import types
+import typing
+import uuid
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, TypeVar
+
+from glovebox.box.events import EventLog
+from glovebox.errors import ActionError, GloveboxError, UnsupportedAction
+from glovebox.protocol.base import Action, Observation
+from glovebox.protocol.events import ActionFinished, ActionOutput, ActionStarted
+from glovebox.protocol.observations import ErrorObservation
+
+log = logging.getLogger(__name__)
+
+ObservationT = TypeVar("ObservationT", bound=Observation)
+
+
+class Call:
+    """One execution of an action, as its handler sees it."""
+
+    def __init__(self, action_id: str, events: EventLog) -> None:
+        self.id = action_id
+        self.started = time.monotonic()
+        self._events = events
+        self._printed = 0
+
+    def output(self, text: str) -> None:
+        """Tell whoever listens what the action has just printed."""
+        offset, self._printed = self._printed, self._printed + len(text)
+        self._events.append(ActionOutput, action_id=self.id, offset=offset, text=text)
+
+
+#: `async def handler(action: SomeAction, call: Call) -> SomeObservation | ErrorObservation`
+Handler = Callable[[Any, Call], Awaitable[Observation]]
+
+
+class Executor:
+    """Carries out actions with the handlers it was given.
+
+    There is no lock here: a handler that needs order (a shell, a kernel, a page) keeps its own.
+    """
+
+    def __init__(self, handlers: Iterable[Handler], events: EventLog) -> None:
+        self.events = events
+        self._handlers = _table(handlers)
+
+    async def execute(
+        self, action: Action[ObservationT], action_id: str | None = None
+    ) -> ObservationT | ErrorObservation:
+        """Carry out one action.
+
+        Raises:
+            ActionError: it could not be carried out; the code says why.
+        """
+        handler = self._handlers.get(type(action))
+        if handler is None:
+            # The contract's words, which its clients show to people.
+            raise UnsupportedAction(f"'ActionExecutor' object has no attribute '{action.action}'")
+        call = Call(action_id or uuid.uuid4().hex, self.events)
+        self.events.append(ActionStarted, action_id=call.id, action=action.action)
+        observation: Observation | None = None
+        failure: GloveboxError | None = None
+        try:
+            observation = await handler(action, call)
+            return typing.cast("ObservationT | ErrorObservation", observation)
+        except GloveboxError as error:
+            failure = error
+            raise
+        except OSError as error:  # what the machine refuses is an answer, not a defect
+            failure = ActionError(str(error))
+            raise failure from error
+        except Exception as error:  # the one broad except: a handler's defect is an answer too
+            log.exception("action %s failed in its handler", action.action)
+            failure = ActionError(str(error))
+            raise failure from error
+        finally:
+            self.events.append(
+                ActionFinished,
+                action_id=call.id,
+                seconds=time.monotonic() - call.started,
+                observation=observation.observation if observation else None,
+                error=failure.code if failure else None,
+            )
+
+
+def _table(handlers: Iterable[Handler]) -> dict[type[Action[Any]], Handler]:
+    """Index handlers by the action they declare, refusing what would only fail on a request."""
+    table: dict[type[Action[Any]], Handler] = {}
+    for handler in handlers:
+        hints = typing.get_type_hints(handler)
+        answer = hints.pop("return", None)
+        action = next(iter(hints.values()), None)
+        name = getattr(handler, "__qualname__", repr(handler))
+        if not (isinstance(action, type) and issubclass(action, Action)):
+            raise TypeError(f"{name}: the first parameter must be annotated with an action")
+        if action in table:
+            raise TypeError(f"{name}: {action.__name__} already has a handler")
+        allowed = {*_members(_answer_of(action)), ErrorObservation}
+        if not set(_members(answer)) <= allowed:
+            raise TypeError(f"{name}: {answer} is not what {action.__name__} is answered with")
+        table[action] = handler
+    return table
+
+
+def _answer_of(action: type[Action[Any]]) -> Any:
+    for base in action.__orig_bases__:  # type: ignore[attr-defined]
+        arguments = typing.get_args(base)
+        if arguments:
+            return arguments[0]
+    raise TypeError(f"{action.__name__} does not say what answers it: derive it from Action[...]")
+
+
+def _members(annotation: Any) -> tuple[Any, ...]:
+    """The alternatives of a union, or the one type there is."""
+    if isinstance(annotation, types.UnionType) or typing.get_origin(annotation) is typing.Union:
+        return typing.get_args(annotation)
+    return (annotation,)

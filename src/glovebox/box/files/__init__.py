@@ -1,0 +1,1 @@
+"""Paths, reading, writing, the editor, search and archives."""

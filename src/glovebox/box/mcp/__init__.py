@@ -1,0 +1,1 @@
+"""MCP servers the box routes to."""

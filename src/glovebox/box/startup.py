@@ -1,0 +1,88 @@
+"""What starting a box took, step by step."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import time
+from collections.abc import Iterator
+from typing import Literal
+
+from glovebox.protocol.base import Message
+
+State = Literal["running", "done", "failed"]
+
+
+class Step(Message):
+    """One step of the start: when it began, counted from the start of the process, and how long it took."""
+
+    name: str
+    state: State
+    began_ms: float
+    took_ms: float
+    error: str | None = None
+
+
+class StartupReport(Message):
+    """The whole start; `ready_ms` is null until the box serves."""
+
+    ready: bool
+    ready_ms: float | None
+    steps: list[Step]
+
+
+class Startup:
+    """Keeps the clock of a start, which began when the process did."""
+
+    def __init__(self) -> None:
+        self._zero = time.monotonic() - _process_age()
+        self._steps: dict[str, tuple[State, float, float, str | None]] = {}
+        self._ready: float | None = None
+        self._steps["import"] = ("done", 0.0, self._now(), None)
+
+    def _now(self) -> float:
+        return (time.monotonic() - self._zero) * 1000
+
+    @contextlib.contextmanager
+    def step(self, name: str) -> Iterator[None]:
+        """Time a step; one that raises is reported as failed."""
+        began = self._now()
+        self._steps[name] = ("running", began, 0.0, None)
+        try:
+            yield
+        finally:
+            error = sys.exception()
+            said = None if error is None else str(error) or type(error).__name__
+            self._steps[name] = ("failed" if error else "done", began, self._now() - began, said)
+
+    def ready(self) -> float:
+        """Note that the box serves, and tell how many milliseconds that took."""
+        if self._ready is None:
+            self._ready = self._now()
+        return self._ready
+
+    def report(self) -> StartupReport:
+        """What happened so far; a running step counts up to now."""
+        steps = [
+            Step(
+                name=name,
+                state=state,
+                began_ms=round(began, 1),
+                took_ms=round(self._now() - began if state == "running" else took, 1),
+                error=error,
+            )
+            for name, (state, began, took, error) in self._steps.items()
+        ]
+        ready = None if self._ready is None else round(self._ready, 1)
+        return StartupReport(ready=self._ready is not None, ready_ms=ready, steps=steps)
+
+
+def _process_age() -> float:
+    """Seconds since the process began, where the system tells (Linux); else 0."""
+    try:
+        with open("/proc/self/stat", encoding="ascii", errors="replace") as file:
+            ticks = int(file.read().rpartition(")")[2].split()[19])
+        return max(0.0, time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK"))
+    except (OSError, AttributeError, ValueError, IndexError):
+        return 0.0

@@ -1,0 +1,1 @@
+"""The machine around the box: users, statistics, limits."""

@@ -1,0 +1,100 @@
+"""What the box uses of its machine, as `/server_info` reports it."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from glovebox.protocol.base import Message
+
+if TYPE_CHECKING:
+    import psutil
+
+
+class Memory(Message):
+    """Memory of the server process."""
+
+    rss: int
+    vms: int
+    percent: float
+
+
+class Disk(Message):
+    """The root file system."""
+
+    total: int
+    used: int
+    free: int
+    percent: float
+
+
+class Io(Message):
+    """Bytes the server process has read and written."""
+
+    read_bytes: int
+    write_bytes: int
+
+
+class Resources(Message):
+    """One look at the machine."""
+
+    cpu_percent: float
+    memory: Memory
+    disk: Disk
+    io: Io
+
+
+class ServerInfo(Message):
+    """How long the box runs, how long nothing was asked of it, and what it uses."""
+
+    uptime: float
+    idle_time: float
+    resources: Resources
+
+
+class Stats:
+    """Samples the server process; CPU is measured between two looks, so no look has to wait."""
+
+    def __init__(self) -> None:
+        self.created = time.time()
+        self.last_action = self.created
+        self._process: psutil.Process | None = None
+
+    def action_accepted(self) -> None:
+        """Note that something was asked of the box just now."""
+        self.last_action = time.time()
+
+    def look(self) -> ServerInfo:
+        """Sample now. Blocking, but only for the time of a few reads below /proc."""
+        import psutil
+
+        if self._process is None:
+            self._process = psutil.Process()
+        process = self._process
+        now = time.time()
+        with process.oneshot():
+            memory = process.memory_info()
+            resources = Resources(
+                cpu_percent=float(process.cpu_percent(interval=None)),
+                memory=Memory(rss=memory.rss, vms=memory.vms, percent=float(process.memory_percent())),
+                disk=self._disk(),
+                io=self._io(process),
+            )
+        return ServerInfo(uptime=now - self.created, idle_time=now - self.last_action, resources=resources)
+
+    @staticmethod
+    def _disk() -> Disk:
+        import psutil
+
+        usage = psutil.disk_usage("/")
+        return Disk(total=usage.total, used=usage.used, free=usage.free, percent=float(usage.percent))
+
+    @staticmethod
+    def _io(process: psutil.Process) -> Io:
+        import psutil
+
+        try:
+            counters = process.io_counters()
+        except (AttributeError, OSError, psutil.Error):  # not on macOS, not readable in some containers
+            return Io(read_bytes=0, write_bytes=0)
+        return Io(read_bytes=counters.read_bytes, write_bytes=counters.write_bytes)

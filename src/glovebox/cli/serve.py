@@ -1,0 +1,84 @@
+"""`glovebox serve`: a box on this machine."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING
+
+from glovebox import logs, settings
+from glovebox.errors import SettingsError, StartupError
+
+if TYPE_CHECKING:
+    from glovebox.settings import Settings
+
+#: What callers of the contract see when a box cannot start.
+STARTUP_FAILED = 3
+USAGE = 2
+
+EXAMPLES = """\
+examples:
+  glovebox serve                                  serve the current directory on 127.0.0.1:8000
+  glovebox serve 3000 --working-dir ~/project     another port, another workspace
+  SESSION_API_KEY=$(openssl rand -hex 32) glovebox serve --host 0.0.0.0
+                                                  reachable from other machines, with a key
+"""
+
+
+def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Give the command line this command."""
+    parser = commands.add_parser(
+        "serve",
+        help="serve a box",
+        description="Serve a box: a persistent shell, files and an editor behind the OpenHands runtime API.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    settings.add_arguments(parser)
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Serve until interrupted."""
+    from glovebox.box.startup import Startup
+
+    try:
+        chosen = settings.load(vars(arguments))
+    except SettingsError as error:
+        print(f"glovebox: {error}", file=sys.stderr)
+        return USAGE
+    logs.configure(level=chosen.log_level, as_json=chosen.log_json, secrets=[chosen.session_api_key])
+    from glovebox.server.run import main
+
+    startup = Startup()
+
+    def announce(address: str, milliseconds: float) -> None:
+        if not chosen.log_json:
+            print(_welcome(chosen, address, milliseconds), flush=True)
+
+    try:
+        main(chosen, startup, announce)
+    except (SettingsError, StartupError) as error:
+        print(f"glovebox: {error}", file=sys.stderr)
+        return STARTUP_FAILED
+    except KeyboardInterrupt:
+        pass
+    return 0
+
+
+def _welcome(chosen: Settings, address: str, milliseconds: float) -> str:
+    key = ' -H "X-Session-API-Key: $SESSION_API_KEY"' if chosen.session_api_key else ""
+    body = '{"action": {"action": "run", "args": {"command": "echo hello"}}}'
+    return "\n".join(
+        [
+            f"Glovebox serves {chosen.working_dir} on {address} (ready in {milliseconds:.0f} ms)",
+            "",
+            "Try:",
+            f"  curl {address}/alive",
+            f"  curl {address}/execute_action{key} -H 'Content-Type: application/json' \\",
+            f"       -d '{body}'",
+            f"  open {address}/docs",
+            "",
+            "Stop with Ctrl-C.",
+        ]
+    )

@@ -1,0 +1,52 @@
+"""An endpoint is declared once: what it does, what it takes and what it answers.
+
+The router, the OpenAPI document and the documentation check are all made from these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+Handle = Callable[[Request], Awaitable[Response]]
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A query parameter."""
+
+    name: str
+    schema: Mapping[str, Any]
+    help: str
+    required: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A status an endpoint may answer with: a struct type, a JSON schema, or another media type."""
+
+    help: str
+    body: type | Mapping[str, Any] | None = None
+    media_type: str = "application/json"
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """One method of one path."""
+
+    method: str
+    path: str
+    handle: Handle
+    summary: str
+    answers: Mapping[int, Answer]
+    description: str = ""
+    #: Exempt from the key: for probes that have none.
+    open: bool = False
+    parameters: tuple[Parameter, ...] = ()
+    body: type | Mapping[str, Any] | None = None
+    body_media_type: str = "application/json"
+    tags: tuple[str, ...] = field(default=())

@@ -1,0 +1,106 @@
+"""Who may speak to the box: the key, and against web pages in a user's browser, Host and Origin.
+
+A page can make a browser send requests to a box on loopback, directly or by letting its own name
+resolve to 127.0.0.1. It cannot know the key, so with the right key nothing else is checked. Without a
+key, the Host must be a name no page can own, and an Origin must be the box's own or a configured one.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import hmac
+import ipaddress
+import socket
+from collections.abc import Iterable
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from glovebox.errors import HostNotAllowed, InvalidKey, OriginNotAllowed, RequestError
+from glovebox.server.responses import error_response
+
+KEY_HEADER = "x-session-api-key"
+#: Probes and dashboards ask these without a key; they reveal no secret and change nothing.
+OPEN_PATHS = frozenset({"/alive", "/server_info"})
+#: Endings that are never public names: mDNS, container engines, clusters.
+LOCAL_SUFFIXES = (
+    ".localhost",
+    ".local",
+    ".internal",
+    ".docker",
+    ".svc",
+    ".cluster.local",
+    ".lan",
+    ".home.arpa",
+)
+
+
+class Guard:
+    """ASGI middleware that lets a request through or answers 403."""
+
+    def __init__(
+        self, app: ASGIApp, *, key: str, allowed_hosts: Iterable[str] = (), origins: Iterable[str] = ()
+    ) -> None:
+        self._app = app
+        self._key = key.encode()
+        self._allowed_hosts = tuple(host.lower() for host in allowed_hosts)
+        self._origins = frozenset(origin.rstrip("/").lower() for origin in origins)
+        self._own_name = socket.gethostname().lower()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass on what may pass."""
+        if scope["type"] not in ("http", "websocket") or scope["path"] in OPEN_PATHS:
+            await self._app(scope, receive, send)
+            return
+        refused = self._refuse(Headers(scope=scope))
+        if refused is None:
+            await self._app(scope, receive, send)
+        else:
+            await error_response(403, refused)(scope, receive, send)
+
+    def _refuse(self, headers: Headers) -> RequestError | None:
+        if self._key:
+            given = headers.get(KEY_HEADER, "").encode("latin-1")
+            return None if hmac.compare_digest(given, self._key) else InvalidKey("Invalid API Key")
+        host = _name_of(headers.get("host", ""))
+        if host is None or not self._is_ours(host):
+            return HostNotAllowed(
+                f"This box does not answer to the host name {headers.get('host', '')!r}. Call it by its "
+                "address, start it with a SESSION_API_KEY, or add the name with --allowed-hosts."
+            )
+        origin = headers.get("origin")
+        if origin is not None and not self._may_call(origin, host):
+            return OriginNotAllowed(
+                f"Pages of {origin} may not call this box. Add the origin with --cors-origins to allow it."
+            )
+        return None
+
+    def _is_ours(self, host: str) -> bool:
+        if host == self._own_name or _is_address(host) or host.endswith(LOCAL_SUFFIXES):
+            return True
+        if "." not in host:  # localhost, container and service names: no public name is one word
+            return True
+        return any(fnmatch.fnmatchcase(host, pattern) for pattern in self._allowed_hosts)
+
+    def _may_call(self, origin: str, host: str) -> bool:
+        if origin.rstrip("/").lower() in self._origins or "*" in self._origins:
+            return True
+        return _name_of(urlsplit(origin).netloc) == host
+
+
+def _name_of(authority: str) -> str | None:
+    """The host of `host:port`, lower-cased; None if there is none."""
+    try:
+        name = urlsplit(f"//{authority}").hostname
+    except ValueError:
+        return None
+    return name.rstrip(".") if name else None
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,179 @@
+"""`/openapi.json`, made from the endpoints that are served and the messages they carry."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from glovebox import __version__
+from glovebox.protocol.base import Action, Observation
+from glovebox.protocol.openhands import Codec
+from glovebox.server.endpoints import Answer, Endpoint
+from glovebox.server.responses import ERROR_HEADER, ErrorBody
+
+REF = "#/components/schemas/{name}"
+FORBIDDEN = Answer("The key is missing or wrong, or a web page called that may not.", ErrorBody)
+
+
+def openapi(endpoints: Iterable[Endpoint], codec: Codec, *, needs_key: bool) -> dict[str, Any]:
+    """The document for these endpoints."""
+    endpoints = list(endpoints)
+    schemas = _Schemas(_types(endpoints))
+    paths: dict[str, dict[str, Any]] = {}
+    for endpoint in endpoints:
+        paths.setdefault(endpoint.path, {})[endpoint.method.lower()] = _operation(
+            endpoint, schemas, needs_key
+        )
+    schemas.components["ActionEnvelope"] = _action_envelope(codec)
+    schemas.components["ObservationEnvelope"] = _observation_envelope(codec)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Glovebox",
+            "version": __version__,
+            "description": "A sandbox that carries out an agent's actions. It speaks the OpenHands runtime API. "
+            "Errors carry a stable code in the header `X-Glovebox-Error`.",
+        },
+        "paths": paths,
+        "components": {
+            "schemas": schemas.components,
+            "securitySchemes": {
+                "sessionApiKey": {"type": "apiKey", "in": "header", "name": "X-Session-API-Key"}
+            },
+        },
+    }
+
+
+class _Schemas:
+    """The JSON schemas of all structs that endpoints name."""
+
+    def __init__(self, types: list[type]) -> None:
+        found, self.components = msgspec.json.schema_components(types, ref_template=REF)
+        self._by_type = dict(zip(types, found, strict=True))
+
+    def of(self, body: type | Mapping[str, Any]) -> Mapping[str, Any]:
+        return self._by_type[body] if isinstance(body, type) else body
+
+
+def _types(endpoints: list[Endpoint]) -> list[type]:
+    bodies = [endpoint.body for endpoint in endpoints]
+    bodies += [answer.body for endpoint in endpoints for answer in endpoint.answers.values()]
+    return list(dict.fromkeys([ErrorBody, *(body for body in bodies if isinstance(body, type))]))
+
+
+def _operation(endpoint: Endpoint, schemas: _Schemas, needs_key: bool) -> dict[str, Any]:
+    guarded = {} if endpoint.open else {403: FORBIDDEN}
+    operation: dict[str, Any] = {
+        "operationId": f"{endpoint.method.lower()}{endpoint.path.replace('/', '_').replace('.', '_')}",
+        "summary": endpoint.summary,
+        "responses": {
+            str(status): _answer(status, answer, schemas)
+            for status, answer in sorted({**endpoint.answers, **guarded}.items())
+        },
+    }
+    if endpoint.description:
+        operation["description"] = endpoint.description
+    if endpoint.parameters:
+        operation["parameters"] = [
+            {
+                "name": parameter.name,
+                "in": "query",
+                "required": parameter.required,
+                "description": parameter.help,
+                "schema": parameter.schema,
+            }
+            for parameter in endpoint.parameters
+        ]
+    if endpoint.body is not None:
+        content = {endpoint.body_media_type: {"schema": schemas.of(endpoint.body)}}
+        operation["requestBody"] = {"required": True, "content": content}
+    if needs_key and not endpoint.open:
+        operation["security"] = [{"sessionApiKey": []}]
+    return operation
+
+
+def _answer(status: int, answer: Answer, schemas: _Schemas) -> dict[str, Any]:
+    described: dict[str, Any] = {"description": answer.help}
+    if answer.body is not None:
+        described["content"] = {answer.media_type: {"schema": schemas.of(answer.body)}}
+    if status >= 400:
+        described["headers"] = {
+            ERROR_HEADER: {"description": "The stable code of the error.", "schema": {"type": "string"}}
+        }
+    return described
+
+
+def _action_envelope(codec: Codec) -> dict[str, Any]:
+    metadata: dict[str, Any] = {
+        "timeout": {"type": ["number", "null"], "minimum": 0, "description": "Hard limit in seconds."},
+        "source": {"enum": ["agent", "user", "environment", None]},
+        "id": {}, "timestamp": {}, "message": {}, "cause": {}, "llm_metrics": {},
+    }  # fmt: skip
+    return {
+        "description": "An action by its name, with its arguments.",
+        "oneOf": [
+            {
+                "title": kind.__name__,
+                "description": kind.__doc__,
+                "type": "object",
+                "required": ["action", *(["args"] if _required(kind, "timeout") else [])],
+                "properties": {"action": {"const": name}, "args": _fields(kind, "timeout"), **metadata},
+            }
+            for name, kind in codec.actions.items()
+        ],
+    }
+
+
+def _observation_envelope(codec: Codec) -> dict[str, Any]:
+    return {
+        "description": "What an action came to. `details` is there only when the request asked for it.",
+        "oneOf": [
+            {
+                "title": kind.__name__,
+                "description": kind.__doc__,
+                "type": "object",
+                "required": ["message", "observation", "content", "extras"],
+                "properties": {
+                    "message": {"type": "string"},
+                    "observation": {"const": name},
+                    "content": {"type": "string"},
+                    "extras": _fields(kind, "content"),
+                    "success": {"type": "boolean"},
+                    "details": {"$ref": REF.format(name="Details")},
+                },
+                "additionalProperties": False,
+            }
+            for name, kind in codec.observations.items()
+        ],
+    }
+
+
+def _required(kind: type[Action[Any] | Observation], left_out: str) -> list[str]:
+    fields = msgspec.structs.fields(kind)
+    return [field.encode_name for field in fields if field.required and field.name != left_out]
+
+
+def _fields(kind: type[Action[Any] | Observation], left_out: str) -> dict[str, Any]:
+    """The schema of a struct's fields but one, self-contained."""
+    _, components = msgspec.json.schema_components([kind], ref_template="{name}")
+    schema = _inlined(components[kind.__name__], components)
+    properties = {name: value for name, value in schema.get("properties", {}).items() if name != left_out}
+    required = _required(kind, left_out)
+    return {
+        "type": "object",
+        "properties": properties,
+        "additionalProperties": False,
+        **({"required": required} if required else {}),
+    }
+
+
+def _inlined(schema: Any, components: Mapping[str, Any]) -> Any:
+    if isinstance(schema, list):
+        return [_inlined(item, components) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if "$ref" in schema:
+        return _inlined(components[schema["$ref"]], components)
+    return {key: _inlined(value, components) for key, value in schema.items()}

@@ -1,0 +1,106 @@
+"""Serves a box: binds, opens it, listens, and closes it in the right order."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import Callable
+
+import uvicorn
+
+from glovebox.box.box import Box
+from glovebox.box.startup import Startup
+from glovebox.errors import StartupError
+from glovebox.server.app import create_app
+from glovebox.server.viewer import start_viewer
+from glovebox.settings import Settings
+
+log = logging.getLogger(__name__)
+
+#: Clients keep connections for whole conversations; closing an idle one under them costs a failed call.
+KEEP_ALIVE_SECONDS = 600
+#: How long answers may still be written once the box is closed.
+GRACE_SECONDS = 5
+
+
+class _Server(uvicorn.Server):
+    """A uvicorn that closes the box before it waits for requests, so that waiting commands are answered."""
+
+    def __init__(self, config: uvicorn.Config, box: Box, ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._box = box
+        self._ready = ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._ready()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        for server in self.servers:
+            server.close()
+        await self._box.close()
+        await super().shutdown(sockets)
+
+
+async def serve(settings: Settings, startup: Startup, announce: Callable[[str, float], None]) -> None:
+    """Serve until told to stop. `announce` hears the address and the milliseconds it took to be ready.
+
+    Raises:
+        StartupError: the port is taken or the box cannot be opened.
+    """
+    with startup.step("bind"):
+        listener = _bind(settings.host, settings.port)
+    address = _address(listener)
+    async with Box(settings, startup) as box:
+        with startup.step("application"):
+            config = uvicorn.Config(
+                create_app(box),
+                http="httptools",
+                ws="none",
+                lifespan="off",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                proxy_headers=False,
+                timeout_keep_alive=KEEP_ALIVE_SECONDS,
+                timeout_graceful_shutdown=GRACE_SECONDS,
+            )
+            server = _Server(config, box, lambda: announce(address, startup.ready()))
+        with startup.step("file viewer"):
+            viewer = await start_viewer(listener.getsockname()[1] + 1, settings.viewer_url_file)
+        try:
+            await server.serve(sockets=[listener])
+        finally:
+            await viewer.close()
+
+
+def _bind(host: str, port: int) -> socket.socket:
+    """Take the port at once, without listening: a caller is refused until the box can answer."""
+    try:
+        family, kind, protocol, _, where = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        listener = socket.socket(family, kind, protocol)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(where)
+    except OSError as error:
+        raise StartupError(
+            f"Cannot listen on {host} port {port}: {error.strerror or error}. "
+            "Choose another port (glovebox serve PORT), or 0 for any free one."
+        ) from error
+    listener.setblocking(False)
+    return listener
+
+
+def _address(listener: socket.socket) -> str:
+    host, port = listener.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def main(settings: Settings, startup: Startup, announce: Callable[[str, float], None]) -> None:
+    """Serve on the fastest event loop there is."""
+    try:
+        import uvloop
+    except ImportError:  # no wheel for this platform: slower, not broken
+        asyncio.run(serve(settings, startup, announce))
+    else:
+        uvloop.run(serve(settings, startup, announce))

@@ -1,0 +1,295 @@
+"""The one reader of flags and environment. Every setting is declared here, once.
+
+A field carries its flag, its variable and its sentence; the command line, the documentation and
+the check that both agree are made from it. A flag wins over a variable, a variable over the default.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import getpass
+import ipaddress
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from glovebox.errors import SettingsError
+
+TRUTHY = frozenset({"1", "true", "t", "yes", "y", "on"})
+FALSY = frozenset({"0", "false", "f", "no", "n", "off", ""})
+SIZE_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+#: Variables that must not reach the environment of commands.
+SECRET_VARIABLES = frozenset({"SESSION_API_KEY"})
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """How one setting is spelled: its flag, its variable, and what it does."""
+
+    name: str
+    flag: str
+    variable: str
+    help: str
+    default: Any
+    parse: Any
+    metavar: str | None
+    many: bool
+    secret: bool
+
+
+def _setting(
+    default: Any,
+    *,
+    flag: str,
+    variable: str,
+    help: str,
+    parse: Any = str,
+    metavar: str | None = None,
+    many: bool = False,
+    secret: bool = False,
+) -> Any:
+    metadata = {"flag": flag, "variable": variable, "help": help, "parse": parse}
+    metadata |= {"metavar": metavar, "many": many, "secret": secret}
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+def parse_flag(text: str) -> bool:
+    """Yes or no, in the spellings the contract knows."""
+    if text.strip().lower() in TRUTHY:
+        return True
+    if text.strip().lower() in FALSY:
+        return False
+    raise ValueError(f"{text!r} is neither yes nor no; use true or false")
+
+
+def parse_size(text: str) -> int:
+    """A number of bytes, with an optional K, M, G or T."""
+    number, unit = text.strip().lower().removesuffix("ib").removesuffix("b"), ""
+    if number and number[-1] in SIZE_UNITS:
+        number, unit = number[:-1], number[-1]
+    if not number.isdigit():
+        raise ValueError(f"{text!r} is not a size; write for example 500M or 10G")
+    return int(number) * SIZE_UNITS[unit]
+
+
+def parse_port(text: str) -> int:
+    """A TCP port; 0 takes a free one."""
+    if not text.isdigit() or int(text) > 65535:
+        raise ValueError(f"{text!r} is not a port; use a number from 0 to 65535")
+    return int(text)
+
+
+def parse_seconds(text: str) -> int:
+    """A positive whole number of seconds."""
+    if not text.isdigit() or int(text) < 1:
+        raise ValueError(f"{text!r} is not a positive whole number of seconds")
+    return int(text)
+
+
+def _current_user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a numeric user without an account, as containers may have
+        return str(os.getuid())
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Everything a box can be told."""
+
+    port: int = _setting(
+        8000, flag="PORT", variable="GLOVEBOX_PORT", parse=parse_port, metavar="PORT",
+        help="TCP port of the API; 0 takes a free one.",
+    )  # fmt: skip
+    host: str = _setting(
+        "127.0.0.1", flag="--host", variable="GLOVEBOX_HOST",
+        help="Address to listen on. Anything but loopback needs SESSION_API_KEY.",
+    )  # fmt: skip
+    insecure: bool = _setting(
+        False, flag="--insecure", variable="GLOVEBOX_INSECURE", parse=parse_flag,
+        help="Serve without a key although others can reach the address.",
+    )  # fmt: skip
+    session_api_key: str = _setting(
+        "", flag="--session-api-key-file", variable="SESSION_API_KEY", metavar="FILE", secret=True,
+        help="The key every request has to show. The variable holds the key, the flag names a file that holds"
+        " it (a key on a command line could be read by others).",
+    )  # fmt: skip
+    working_dir: str = _setting(
+        ".", flag="--working-dir", variable="GLOVEBOX_WORKING_DIR", metavar="DIR",
+        help="The workspace: where the shell starts and relative listings begin. Made if missing.",
+    )  # fmt: skip
+    plugins: tuple[str, ...] = _setting(
+        (), flag="--plugins", variable="GLOVEBOX_PLUGINS", metavar="NAME", many=True,
+        help="Plugins to load: jupyter, agent_skills, vscode.",
+    )  # fmt: skip
+    username: str = _setting(
+        "", flag="--username", variable="GLOVEBOX_USERNAME", metavar="NAME",
+        help="User that owns the shell, created if missing (as root). Default: the current user, untouched.",
+    )  # fmt: skip
+    user_id: int = _setting(
+        1000, flag="--user-id", variable="GLOVEBOX_USER_ID", parse=int, metavar="UID",
+        help="Numeric id for that user when it has to be created.",
+    )  # fmt: skip
+    su_to_user: bool = _setting(
+        True, flag="--su-to-user", variable="SU_TO_USER", parse=parse_flag,
+        help="Run the shell as that user; off runs it as the user of the server.",
+    )  # fmt: skip
+    sandbox_group_id: str = _setting(
+        "root", flag="--sandbox-group-id", variable="SANDBOX_GROUP_ID", metavar="GROUP",
+        help="Group, by name or number, that the workspace is given to.",
+    )  # fmt: skip
+    enable_browser: bool = _setting(
+        True, flag="--enable-browser", variable="GLOVEBOX_ENABLE_BROWSER", parse=parse_flag,
+        help="Offer the browser actions.",
+    )  # fmt: skip
+    browsergym_eval_env: str = _setting(
+        "", flag="--browsergym-eval-env", variable="GLOVEBOX_BROWSERGYM_EVAL_ENV", metavar="TASK",
+        help="BrowserGym task for evaluations; needs the browser.",
+    )  # fmt: skip
+    no_change_timeout_seconds: int = _setting(
+        10, flag="--no-change-timeout-seconds", variable="NO_CHANGE_TIMEOUT_SECONDS", parse=parse_seconds,
+        metavar="SECONDS",
+        help="Answer when a command has printed nothing for this long; the command goes on.",
+    )  # fmt: skip
+    max_upload_size: int = _setting(
+        16 << 30, flag="--max-upload-size", variable="GLOVEBOX_MAX_UPLOAD_SIZE", parse=parse_size,
+        metavar="SIZE",
+        help="Largest upload taken, for example 500M; an archive may unpack to as much.",
+    )  # fmt: skip
+    allowed_hosts: tuple[str, ...] = _setting(
+        (), flag="--allowed-hosts", variable="GLOVEBOX_ALLOWED_HOSTS", metavar="NAME", many=True,
+        help="More host names this box is called by when it has no key, for example box.example.org or"
+        " *.example.org. Loopback, IP addresses and container names are always allowed.",
+    )  # fmt: skip
+    cors_origins: tuple[str, ...] = _setting(
+        (), flag="--cors-origins", variable="GLOVEBOX_CORS_ORIGINS", metavar="ORIGIN", many=True,
+        help="Origins of web pages that may call this box, for example https://app.example.org.",
+    )  # fmt: skip
+    viewer_url_file: str = _setting(
+        "/tmp/oh-server-url", flag="--viewer-url-file", variable="GLOVEBOX_VIEWER_URL_FILE",  # noqa: S108
+        metavar="FILE",
+        help="Where the address of the file viewer is written for programs in the box.",
+    )  # fmt: skip
+    log_level: str = _setting(
+        "INFO", flag="--log-level", variable="LOG_LEVEL", metavar="LEVEL",
+        help="DEBUG, INFO, WARNING or ERROR.",
+    )  # fmt: skip
+    log_json: bool = _setting(
+        False, flag="--log-json", variable="LOG_JSON", parse=parse_flag,
+        help="Log one JSON object per line.",
+    )  # fmt: skip
+
+    #: What commands inherit: the environment of the server without its secrets.
+    command_environment: Mapping[str, str] = dataclasses.field(default_factory=dict, repr=False)
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine can reach the address."""
+        if self.host == "localhost":
+            return True
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+    @property
+    def account(self) -> str:
+        """The user the box works for."""
+        return self.username or _current_user()
+
+
+def options() -> list[Option]:
+    """Every setting's spelling, in order."""
+    return [
+        Option(name=field.name, default=field.default, **field.metadata)
+        for field in dataclasses.fields(Settings)
+        if field.metadata
+    ]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Give a command line all settings; what is not given stays out of the result."""
+    for option in options():
+        shown = "" if option.default in ("", (), None) else f" Default: {option.default}."
+        help_text = f"{option.help}{shown} [{option.variable}]".replace("%", "%%")
+        common: dict[str, Any] = {"dest": option.name, "default": argparse.SUPPRESS, "help": help_text}
+        if not option.flag.startswith("--"):
+            parser.add_argument(option.name, nargs="?", metavar=option.metavar,
+                                default=argparse.SUPPRESS, help=help_text)  # fmt: skip
+        elif option.parse is parse_flag:
+            parser.add_argument(option.flag, action=argparse.BooleanOptionalAction, **common)
+        elif option.many:
+            parser.add_argument(option.flag, nargs="+", metavar=option.metavar, **common)
+        else:
+            parser.add_argument(option.flag, metavar=option.metavar, **common)
+
+
+def load(flags: Mapping[str, Any] | None = None, environ: Mapping[str, str] | None = None) -> Settings:
+    """The settings that these flags and this environment amount to.
+
+    Raises:
+        SettingsError: a value cannot be used; the text says which and what to do.
+    """
+    flags = flags or {}
+    environ = os.environ if environ is None else environ
+    values: dict[str, Any] = {}
+    for option in options():
+        if option.name in flags:
+            values[option.name] = _from_flag(option, flags[option.name])
+        elif environ.get(option.variable):
+            values[option.name] = _parsed(option, option.variable, environ[option.variable])
+    values["command_environment"] = {
+        name: value for name, value in environ.items() if name not in SECRET_VARIABLES
+    }
+    settings = Settings(**values)
+    _check(settings)
+    return dataclasses.replace(settings, working_dir=os.path.abspath(settings.working_dir))
+
+
+def _from_flag(option: Option, value: Any) -> Any:
+    if isinstance(value, bool):
+        return value
+    if option.secret:
+        return _read_secret(option, value)
+    if option.many:
+        return tuple(value)
+    return _parsed(option, option.flag, value)
+
+
+def _parsed(option: Option, origin: str, text: str) -> Any:
+    if option.many:
+        return tuple(text.replace(",", " ").split())
+    try:
+        return option.parse(text)
+    except ValueError as error:
+        raise SettingsError(f"{origin}: {error}") from error
+
+
+def _read_secret(option: Option, path: str) -> str:
+    try:
+        with open(path, encoding="utf-8") as file:
+            secret = file.read().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{option.flag}: cannot read {path}: {error}") from error
+    if not secret:
+        raise SettingsError(f"{option.flag}: {path} is empty")
+    return secret
+
+
+def _check(settings: Settings) -> None:
+    if not (settings.is_loopback or settings.session_api_key or settings.insecure):
+        raise SettingsError(
+            f"Listening on {settings.host} lets other machines run commands here, and no key is set. "
+            "Set SESSION_API_KEY to a long random value (for example: "
+            "export SESSION_API_KEY=$(openssl rand -hex 32)), or listen on 127.0.0.1, "
+            "or give --insecure if the network itself is the protection."
+        )
+    if settings.log_level.upper() not in ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"):
+        raise SettingsError(f"log level {settings.log_level!r} is not DEBUG, INFO, WARNING or ERROR")
+    if settings.browsergym_eval_env and not settings.enable_browser:
+        raise SettingsError(
+            "Browser environment is not enabled in config, but browsergym_eval_env is set. "
+            "Leave out --no-enable-browser, or the evaluation task."
+        )

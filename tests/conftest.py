@@ -1,0 +1,22 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.running import RunningBox, running_box
+
+
+@pytest.fixture(scope="session")
+def shared_box(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningBox]:
+    """One box for all tests that leave no trace outside a directory of their own."""
+    with running_box(tmp_path_factory.mktemp("box") / "workspace") as box:
+        yield box
+
+
+@pytest.fixture
+def box(shared_box: RunningBox, tmp_path: Path) -> RunningBox:
+    """The shared box, with its shell in a fresh directory."""
+    shared_box.run(f"cd '{tmp_path}'")
+    return shared_box

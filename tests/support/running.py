@@ -1,0 +1,101 @@
+"""A real box in a process of its own, as users start it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+KEY = "a-key-for-tests-0123456789"
+ADDRESS = re.compile(r"on (http://\S+) \(ready")
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = 10.0, what: str = "condition") -> None:
+    """Wait for a condition, with a limit."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            raise AssertionError(f"waited {seconds} s for {what}")
+        time.sleep(0.01)
+
+
+class RunningBox:
+    """A server process and a client that knows its key."""
+
+    def __init__(self, process: subprocess.Popen[str], url: str, key: str, workspace: Path) -> None:
+        self.process = process
+        self.url = url
+        self.key = key
+        self.workspace = workspace
+        self.client = httpx.Client(
+            base_url=url, headers={"X-Session-API-Key": key} if key else {}, timeout=60, trust_env=False
+        )
+
+    def execute(self, action: str, *, timeout: float | None = None, **args: Any) -> dict[str, Any]:
+        """Carry out an action that must be answered with an observation."""
+        envelope: dict[str, Any] = {"action": action, "args": args}
+        if timeout is not None:
+            envelope["timeout"] = timeout
+        answer = self.client.post("/execute_action", json={"action": envelope})
+        assert answer.status_code == 200, answer.text
+        observation: dict[str, Any] = answer.json()
+        return observation
+
+    def run(self, command: str, **args: Any) -> str:
+        """The output of a command that must succeed."""
+        observation = self.execute("run", command=command, **args)
+        assert observation["extras"]["metadata"]["exit_code"] == 0, observation
+        content: str = observation["content"]
+        return content
+
+
+@contextlib.contextmanager
+def running_box(
+    workspace: Path, *flags: str, key: str = KEY, environment: dict[str, str] | None = None
+) -> Iterator[RunningBox]:
+    """Start a box, and end it and all it started."""
+    inherited = {name: value for name, value in os.environ.items() if name != "SESSION_API_KEY"}
+    inherited["GLOVEBOX_VIEWER_URL_FILE"] = str(workspace.parent / f"{workspace.name}-viewer-url")
+    inherited |= environment or {}
+    if key:
+        inherited["SESSION_API_KEY"] = key
+    process = subprocess.Popen(
+        [sys.executable, "-m", "glovebox", "serve", "0", "--working-dir", str(workspace), *flags],
+        stdout=subprocess.PIPE,
+        stderr=None,
+        text=True,
+        env=inherited,
+    )
+    assert process.stdout is not None
+    try:
+        url = _announced(process)
+        box = RunningBox(process, url, key, workspace)
+        with box.client:
+            yield box
+    finally:
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(15)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            raise
+        finally:
+            process.stdout.close()
+
+
+def _announced(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    for line in process.stdout:
+        if match := ADDRESS.search(line):
+            return match[1]
+    raise AssertionError(f"the box did not start: exit status {process.wait()}")
