@@ -52,7 +52,7 @@ def _setting(
 ) -> Any:
     metadata = {"flag": flag, "variable": variable, "help": help, "parse": parse}
     metadata |= {"metavar": metavar, "many": many, "secret": secret}
-    return dataclasses.field(default=default, metadata=metadata)
+    return dataclasses.field(default=default, metadata=metadata, repr=not secret)
 
 
 def parse_flag(text: str) -> bool:

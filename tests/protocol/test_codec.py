@@ -90,7 +90,8 @@ def test_a_translated_call_that_is_no_literal_dictionary_is_refused(code: str) -
         ({"action": 5}, UnknownAction, "'action['action']=5' is not defined."),
         ({"action": ["run"]}, UnknownAction, "is not defined."),
         ({"action": "run"}, WrongArguments, "missing 1 required positional argument: 'command'"),
-        ({"action": "write"}, WrongArguments, "missing 2 required positional arguments: 'path' and 'content'"),
+        ({"action": "write"}, WrongArguments,
+         "missing 2 required positional arguments: 'path' and 'content'"),
         ({"action": "read", "args": {"path": "a", "frob": 1}}, WrongArguments,
          "FileReadAction.__init__() got an unexpected keyword argument 'frob'"),
         ({"action": "run", "args": {"command": "a", "timeout": 1}}, WrongArguments, "'timeout'"),
@@ -198,8 +199,8 @@ def test_the_contracts_type_names_are_all_known() -> None:
         "loop_recovery"
     )
     observations = (
-        "null run run_ipython browse read write edit delegate success error agent_state_changed user_rejected "
-        "condense think recall mcp download task_tracking loop_detection"
+        "null run run_ipython browse read write edit delegate success error agent_state_changed "
+        "user_rejected condense think recall mcp download task_tracking loop_detection"
     )
     assert set(actions.split()) <= set(CODEC.actions)
     assert set(observations.split()) <= set(CODEC.observations)

@@ -70,7 +70,7 @@ class Guard:
                 "address, start it with a SESSION_API_KEY, or add the name with --allowed-hosts."
             )
         origin = headers.get("origin")
-        if origin is not None and not self._may_call(origin, host):
+        if origin is not None and not self._may_call(origin, headers["host"]):
             return OriginNotAllowed(
                 f"Pages of {origin} may not call this box. Add the origin with --cors-origins to allow it."
             )
@@ -86,7 +86,7 @@ class Guard:
     def _may_call(self, origin: str, host: str) -> bool:
         if origin.rstrip("/").lower() in self._origins or "*" in self._origins:
             return True
-        return _name_of(urlsplit(origin).netloc) == host
+        return origin.lower() in (f"http://{host.lower()}", f"https://{host.lower()}")
 
 
 def _name_of(authority: str) -> str | None:

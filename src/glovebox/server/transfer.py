@@ -42,7 +42,7 @@ _NO_PATH = {"type": "missing", "loc": ("query", "path"), "msg": "Field required"
 class Transfer:
     """The endpoints that move files in and out of a box.
 
-    `max_upload_bytes` bounds a file, and `limits` what an archive may become; without a bound, the disk is.
+    `max_upload_bytes` bounds a file, and unless `limits` says otherwise what an archive may become.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class Transfer:
         self._threads = threads
         self._max_upload_bytes = max_upload_bytes
         self._max_body = math.inf if max_upload_bytes is None else max_upload_bytes + _FORM_OVERHEAD
-        self._limits = limits or UnpackLimits()
+        self._limits = limits or UnpackLimits(max_bytes=max_upload_bytes or UnpackLimits().max_bytes)
 
     async def upload(self, request: Request) -> Response:
         """Put the file of a form into a directory; unpack it if it is a zip archive."""
@@ -84,8 +84,7 @@ class Transfer:
             return error_response(500, TransferError(str(error)))
         finally:
             if not upload.closed:
-                # To the end, even if this request is being cancelled: nothing may stay behind.
-                await asyncio.shield(self._threads.run(upload.discard))
+                await self._discard(upload)
         if filename is None:
             return invalid_request(_NO_FILE)
         return json_response({"filename": filename, "destination": destination, "recursive": recursive})
@@ -107,6 +106,13 @@ class Transfer:
                 batch, waiting = [], 0
         parts.finish()
         return await self._threads.run(upload.finish, batch)
+
+    async def _discard(self, upload: Upload) -> None:
+        """Leave nothing behind, even if this request is being cancelled or the box is closing."""
+        try:
+            await asyncio.shield(self._threads.run(upload.discard))
+        except RuntimeError:  # the threads are gone
+            upload.discard()
 
     def _too_large(self) -> TooLarge:
         return TooLarge(f"The upload is larger than {self._max_upload_bytes} bytes")

@@ -14,7 +14,7 @@ import random
 import secrets
 import socket
 import stat
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -43,7 +43,7 @@ TYPES = {
 MAX_BYTES = 100 << 20
 _LOCAL = frozenset({"127.0.0.1", "localhost", "::1"})
 _PROBES = 10
-_REACH = 1024
+_REACH = 1024  # ports
 _HIGHEST_PORT = 65535
 # A multiple of three, so that encoded pieces join to one encoded whole.
 _PIECE = 3 << 18
@@ -179,54 +179,68 @@ class _Server(uvicorn.Server):
     """A server beside the main one, which alone listens to signals."""
 
     @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:  # type: ignore[override]
+    def capture_signals(self) -> Generator[None, None, None]:
+        """Leave the signals alone."""
         yield
 
 
-class Viewer:
-    """A running file viewer."""
+class ViewerServer:
+    """A file viewer that serves until it is closed; `port` is None if it found no free one."""
 
-    def __init__(
-        self, server: uvicorn.Server, listener: socket.socket, url_file: str, threads: Threads
-    ) -> None:
-        self.port: int = listener.getsockname()[1]
-        self.url = f"http://localhost:{self.port}"
+    def __init__(self, url_file: str) -> None:
+        self.port: int | None = None
         self._url_file = url_file
-        self._threads = threads
-        self._server = server
-        self._serving = asyncio.create_task(server.serve(sockets=[listener]), name="file viewer")
+        # Its own, since it outlives the box: somebody may look at a file while commands are ended.
+        self._threads = Threads("glovebox-viewer", 1)
+        self._server = _Server(
+            uvicorn.Config(
+                viewer_app(self._threads),
+                log_config=None,
+                access_log=False,
+                lifespan="off",
+                interface="asgi3",
+                ws="none",
+                server_header=False,
+                proxy_headers=False,  # a header must not say where a request comes from
+                timeout_graceful_shutdown=1,
+            )
+        )
+        self._serving: asyncio.Task[None] | None = None
+
+    @property
+    def url(self) -> str:
+        """Where the browser in the box finds it."""
+        return f"http://localhost:{self.port}"
+
+    async def start(self, listener: socket.socket) -> None:
+        """Serve on a listening socket, and say where."""
+        self.port = listener.getsockname()[1]
+        await self._threads.run(_announce, self._url_file, self.url)
+        self._serving = asyncio.create_task(self._server.serve(sockets=[listener]), name="file viewer")
 
     async def close(self) -> None:
         """Stop serving, and withdraw the address if it is still this viewer's."""
-        await self._threads.run(_withdraw, self._url_file, self.url)
-        self._server.should_exit = True
-        await self._serving
+        if self._serving is not None:
+            await self._threads.run(_withdraw, self._url_file, self.url)
+            self._server.should_exit = True
+            await self._serving
+        self._threads.close()
 
 
-async def start_viewer(main_port: int, url_file: str, threads: Threads) -> Viewer | None:
-    """Serve the file viewer on a free port above the main one and announce it; None if no port is free."""
-    listener = _listen(main_port)
+async def start_viewer(port_range_start: int, url_file: str) -> ViewerServer:
+    """Serve the file viewer on a free port at or above the given one, and write its address to a file."""
+    viewer = ViewerServer(url_file)
+    listener = _listen(port_range_start)
     if listener is None:
-        log.warning("No free port above %d for the file viewer", main_port)
-        return None
-    config = uvicorn.Config(
-        viewer_app(threads),
-        log_config=None,
-        access_log=False,
-        lifespan="off",
-        interface="asgi3",
-        ws="none",
-        proxy_headers=False,  # a header must not say where a request comes from
-        timeout_graceful_shutdown=1,
-    )
-    viewer = Viewer(_Server(config), listener, url_file, threads)
-    await threads.run(_announce, url_file, viewer.url)
+        log.warning("There is no free port from %d on for the file viewer", port_range_start)
+    else:
+        await viewer.start(listener)
     return viewer
 
 
-def _listen(main_port: int) -> socket.socket | None:
+def _listen(port_range_start: int) -> socket.socket | None:
     """A listening socket: binding is the only test of a free port that stays true."""
-    ports = range(main_port + 1, min(main_port + _REACH, _HIGHEST_PORT) + 1)
+    ports = range(port_range_start, min(port_range_start + _REACH, _HIGHEST_PORT + 1))
     for port in random.sample(ports, min(_PROBES, len(ports))):
         listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         try:

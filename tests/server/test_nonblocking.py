@@ -1,0 +1,67 @@
+"""No call of ours blocks the event loop: a blocking one raises, and the answer would not be as expected."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from blockbuster import blockbuster_ctx
+
+from glovebox import settings
+from glovebox.box.box import Box
+from glovebox.box.startup import Startup
+from glovebox.server.app import create_app
+
+
+@pytest.fixture
+async def client(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
+    chosen = settings.load({"working_dir": str(tmp_path)}, {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)})
+    async with Box(chosen, Startup()) as box:
+        transport = httpx.ASGITransport(create_app(box))
+        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
+            yield client
+
+
+async def test_no_action_or_endpoint_blocks_the_loop(client: httpx.AsyncClient, tmp_path: Path) -> None:
+    async def execute(action: str, **args: Any) -> dict[str, Any]:
+        answer = await client.post("/execute_action", json={"action": {"action": action, "args": args}})
+        assert answer.status_code == 200, answer.text
+        observation: dict[str, Any] = answer.json()
+        assert observation["observation"] != "error", observation
+        return observation
+
+    file = str(tmp_path / "a.txt")
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.writestr("in.txt", "x")
+    with blockbuster_ctx("glovebox"):
+        assert (await execute("run", command="echo hi"))["content"] == "hi"
+        await execute("run", command="echo static", is_static=True)
+        await execute("write", path=file, content="one\ntwo")
+        assert (await execute("read", path=file))["content"] == "one\ntwo\n"
+        await execute("read", path=file, impl_source="oh_aci")
+        await execute("read", path=str(tmp_path), impl_source="oh_aci")
+        edited = await execute("edit", path=file, command="str_replace", old_str="one", new_str="ONE")
+        assert "has been edited" in edited["content"]
+        undone = await execute("edit", path=file, command="undo_edit")
+        assert "undone successfully" in undone["content"]
+        assert (await execute("glob", pattern="*.txt"))["extras"]["total"] == 1
+        assert (await execute("grep", pattern="two"))["extras"]["total"] == 1
+        await execute("stat", path=file)
+        await execute("mkdir", path="d/e")
+        await execute("move", source="d/e", destination="d/f")
+        await execute("delete", path="d", recursive=True)
+        assert (await client.post("/list_files", json={})).json() == ["a.txt"]
+        for name, data in (("up.txt", b"x"), ("up.zip", packed.getvalue())):
+            up = await client.post(
+                "/upload_file", params={"destination": str(tmp_path)}, files={"file": (name, data)}
+            )
+            assert up.status_code == 200, up.text
+        assert (await client.get("/download_files", params={"path": str(tmp_path)})).status_code == 200
+        for path in ("/alive", "/server_info", "/startup", "/docs", "/openapi.json"):
+            assert (await client.get(path)).status_code == 200

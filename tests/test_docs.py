@@ -1,0 +1,94 @@
+"""The documentation names everything there is, and nothing that is not."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from glovebox import settings
+from glovebox.errors import GloveboxError
+from glovebox.protocol.openhands import Codec
+from tests.support.running import RunningBox
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+
+
+def page(name: str) -> str:
+    return (DOCS / name).read_text(encoding="utf-8")
+
+
+def error_classes(root: type[GloveboxError] = GloveboxError) -> Iterator[type[GloveboxError]]:
+    for child in root.__subclasses__():
+        if child.__module__ == "glovebox.errors":
+            yield child
+        yield from error_classes(child)
+
+
+def setting_row(option: settings.Option) -> str:
+    default = " ".join(option.default) if isinstance(option.default, tuple) else str(option.default)
+    shown = f"`{default}`" if default else "none"
+    return f"| `{option.flag}` | `{option.variable}` | {shown} | {option.help} |"
+
+
+def test_every_setting_has_its_row_and_every_row_its_setting() -> None:
+    rows = [line for line in page("settings.md").splitlines() if line.startswith("| `")]
+    assert rows == [setting_row(option) for option in settings.options()]
+
+
+def test_every_action_has_a_section_and_every_section_an_action() -> None:
+    described = re.findall(r"^### `(\w+)`", page("actions.md"), re.MULTILINE)
+    assert sorted(described) == sorted(Codec().actions)
+
+
+def test_every_argument_of_a_runnable_action_is_documented() -> None:
+    text = page("actions.md")
+    sections = dict(re.findall(r"^### `(\w+)`\n(.*?)(?=^##|\Z)", text, re.MULTILINE | re.DOTALL))
+    ignored = {"timeout", "thought", "confirmation_state", "security_risk"}
+    for name in ("run", "run_ipython", "read", "write", "edit", "browse", "browse_interactive",
+                 "glob", "grep", "stat", "move", "delete", "mkdir"):  # fmt: skip
+        kind = Codec().actions[name]
+        missing = [field for field in kind.__struct_fields__ if field not in ignored
+                   and f"`{field}`" not in sections[name]]  # fmt: skip
+        assert not missing, f"docs/actions.md, {name}: {missing}"
+
+
+def test_every_error_code_is_documented_and_drawn_in_the_tree() -> None:
+    import glovebox.errors
+
+    documented = re.findall(r"^\| `(\w+)` \| (?:exit )?\d", page("errors.md"), re.MULTILINE)
+    assert sorted(documented) == sorted(error.code for error in error_classes())
+    for error in error_classes():
+        assert re.search(rf"{error.__name__} +{error.code} ", glovebox.errors.__doc__ or ""), error
+
+
+def test_every_endpoint_is_documented_and_every_documented_one_is_served(shared_box: RunningBox) -> None:
+    served = {
+        f"{method.upper()} {path}"
+        for path, methods in shared_box.client.get("/openapi.json").json()["paths"].items()
+        for method in methods
+    }
+    documented = set(re.findall(r"^\| `((?:GET|POST|DELETE|PUT) /\S*)` \|", page("api.md"), re.MULTILINE))
+    assert documented == served
+
+
+def test_error_ids_of_the_file_actions_are_documented() -> None:
+    from glovebox.box.files import path_errors
+
+    for code in path_errors.CODES:
+        assert f"`{code}`" in page("errors.md"), code
+
+
+@pytest.mark.parametrize("name", [*sorted(path.name for path in DOCS.glob("*.md")), "../README.md"])
+def test_links_between_pages_lead_somewhere(name: str) -> None:
+    base = (DOCS / name).parent
+    for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page(name)):
+        assert (base / target).exists(), f"{name}: {target}"
+
+
+def test_the_ci_script_runs_the_test_command_of_the_readme() -> None:
+    assert "\nmake test " in page("../README.md")
+    assert (ROOT / ".ci" / "run").read_text(encoding="utf-8").rstrip().endswith("\nmake test")
