@@ -88,7 +88,8 @@ def parse_seconds(text: str) -> int:
     return int(text)
 
 
-def _current_user() -> str:
+def current_user() -> str:
+    """The name of the user this process runs as."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):  # a numeric user without an account, as containers may have
@@ -197,7 +198,7 @@ class Settings:
     @property
     def account(self) -> str:
         """The user the box works for."""
-        return self.username or _current_user()
+        return self.username or current_user()
 
 
 def options() -> list[Option]:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import concurrent.futures
 import http.client
 import re
 import signal
@@ -9,7 +10,7 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from tests.support.running import KEY, RunningBox, running_box
+from tests.support.running import KEY, RunningBox, running_box, wait_until
 
 
 def test_alive_and_server_info_need_no_key(shared_box: RunningBox) -> None:
@@ -157,8 +158,11 @@ def test_a_connection_is_kept_open_between_requests(shared_box: RunningBox) -> N
 
 
 def test_stopping_answers_a_waiting_command_and_leaves_nothing_behind(tmp_path: Path) -> None:
-    with running_box(tmp_path / "ws") as box:
-        pid = box.run("echo $$")
+    with running_box(tmp_path / "ws") as box, concurrent.futures.ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(box.execute, "run", command="echo $$ > pid; exec sleep 1000", blocking=True)
+        pid_file = tmp_path / "ws" / "pid"
+        wait_until(lambda: pid_file.exists() and pid_file.read_text().endswith("\n"), what="the command")
         box.process.send_signal(signal.SIGTERM)
         assert box.process.wait(15) == 0
-        assert not Path(f"/proc/{pid}").exists()
+        assert waiting.result(15)["observation"] in ("run", "error")
+        assert not Path(f"/proc/{pid_file.read_text().strip()}").exists()

@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 import schemathesis
-from hypothesis import HealthCheck
+from hypothesis import HealthCheck, given
 from hypothesis import settings as limits
+from hypothesis import strategies as st
+from schemathesis.generation import GenerationMode
 from schemathesis.specs.openapi.checks import (
     content_type_conformance,
     response_schema_conformance,
@@ -22,14 +24,11 @@ CHECKS = [status_code_conformance, content_type_conformance, response_schema_con
 PATH_ARGUMENTS = ("path", "source", "destination", "cwd")
 
 
-@pytest.fixture
-def api(shared_box: RunningBox) -> Any:
-    return schemathesis.openapi.from_url(
-        f"{shared_box.url}/openapi.json", headers={"X-Session-API-Key": shared_box.key}
-    )
-
-
-schema = schemathesis.pytest.from_fixture("api")
+OPERATIONS = (
+    "GET /alive", "GET /server_info", "GET /startup", "POST /execute_action", "POST /list_files",
+    "POST /upload_file", "GET /download_files", "GET /vscode/connection_token", "POST /update_mcp_server",
+    "GET /docs",
+)  # fmt: skip
 
 
 def inside(workspace: Path, path: Any) -> Any:
@@ -58,12 +57,36 @@ def make_harmless(case: Any, workspace: Path) -> None:
             args["command"] = "true"
 
 
-@schema.parametrize()
-@limits(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
-def test_every_endpoint_answers_as_its_description_says(case: Any, shared_box: RunningBox) -> None:
-    make_harmless(case, shared_box.workspace)
-    response = case.call(headers={"X-Session-API-Key": shared_box.key})
-    case.validate_response(response, checks=CHECKS)
+@pytest.fixture(scope="module")
+def operations(shared_box: RunningBox) -> dict[str, Any]:
+    """Every described operation, by method and path."""
+    schema = schemathesis.openapi.from_url(
+        f"{shared_box.url}/openapi.json", headers={"X-Session-API-Key": shared_box.key}
+    )
+    return {found.ok().label: found.ok() for found in schema.get_all_operations()}
+
+
+def test_every_operation_is_tried_below(operations: dict[str, Any]) -> None:
+    assert sorted(operations) == sorted(OPERATIONS)
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_an_endpoint_answers_as_its_description_says(
+    name: str, operations: dict[str, Any], shared_box: RunningBox
+) -> None:
+    operation = operations[name]
+    good = operation.as_strategy(GenerationMode.POSITIVE)
+    takes_something = operation.body or operation.query
+    bad = operation.as_strategy(GenerationMode.NEGATIVE) if takes_something else st.nothing()
+
+    @given(good | bad)
+    @limits(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+    def check(case: Any) -> None:
+        make_harmless(case, shared_box.workspace)
+        response = case.call(headers={"X-Session-API-Key": shared_box.key})
+        case.validate_response(response, checks=CHECKS)
+
+    check()
 
 
 def test_every_action_and_observation_is_described(shared_box: RunningBox) -> None:

@@ -18,7 +18,8 @@ import pytest
 
 from glovebox.box.files.archives import UnpackLimits
 from glovebox.box.files.landing import PART_PREFIX
-from tests.server.serving import descriptors, serving_transfer
+from glovebox.box.threads import Threads
+from tests.server.serving import descriptors, serving, serving_transfer, transfer_app
 from tests.support.running import wait_until
 
 BOUNDARY = "----a-boundary"
@@ -30,9 +31,13 @@ def port() -> Iterator[int]:
         yield port
 
 
+def connected(port: int) -> httpx.Client:
+    return httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=30, trust_env=False)
+
+
 @pytest.fixture
 def client(port: int) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=30, trust_env=False) as client:
+    with connected(port) as client:
         yield client
 
 
@@ -433,49 +438,64 @@ def test_many_uploads_at_once_do_not_mix(port: int, tmp_path: Path) -> None:
 
 
 def test_an_upload_that_says_it_is_too_large_is_refused_before_it_comes(tmp_path: Path) -> None:
-    with serving_transfer("/", max_upload_bytes=1_000_000) as port:
-        with begin(port, tmp_path, b"", 10_000_000_000) as connection:
-            answer = http.client.HTTPResponse(connection)
-            answer.begin()
-            assert answer.status == 413
-            assert answer.headers["x-glovebox-error"] == "too_large"
-            assert answer.read() == b'{"detail":"The upload is larger than 1000000 bytes"}'
+    with (
+        serving_transfer("/", max_upload_bytes=1_000_000) as port,
+        begin(port, tmp_path, b"", 10_000_000_000) as connection,
+    ):
+        answer = http.client.HTTPResponse(connection)
+        answer.begin()
+        assert answer.status == 413
+        assert answer.headers["x-glovebox-error"] == "too_large"
+        assert answer.read() == b'{"detail":"The upload is larger than 1000000 bytes"}'
     assert os.listdir(tmp_path) == []
 
 
 def test_the_limit_is_the_file_not_the_form_around_it(tmp_path: Path) -> None:
-    with serving_transfer("/", max_upload_bytes=2_000_000) as port:
-        with httpx.Client(base_url=f"http://127.0.0.1:{port}", trust_env=False) as client:
-            assert upload(client, tmp_path, "just", b"x" * 2_000_000).status_code == 200
-            answer = upload(client, tmp_path, "over", b"x" * 2_000_001)
-            assert (answer.status_code, answer.headers["x-glovebox-error"]) == (413, "too_large")
-            # The connection is still good: the rest of the body was not taken for the next request.
-            assert upload(client, tmp_path, "next", b"x").status_code == 200
+    with serving_transfer("/", max_upload_bytes=2_000_000) as port, connected(port) as client:
+        assert upload(client, tmp_path, "just", b"x" * 2_000_000).status_code == 200
+        answer = upload(client, tmp_path, "over", b"x" * 2_000_001)
+        assert (answer.status_code, answer.headers["x-glovebox-error"]) == (413, "too_large")
+        # The connection is still good: the rest of the body was not taken for the next request.
+        assert upload(client, tmp_path, "next", b"x").status_code == 200
     assert sorted(os.listdir(tmp_path)) == ["just", "next"]
 
 
 def test_an_upload_without_a_length_is_refused_as_soon_as_it_is_too_large(tmp_path: Path) -> None:
-    endless = (b"x" * 65_536 for _ in range(10_000))
-    with serving_transfer("/", max_upload_bytes=1_000_000) as port:
-        with socket.create_connection(("127.0.0.1", port), 10) as connection:
-            connection.sendall(
-                f"POST /upload_file?{urlencode({'destination': tmp_path})} HTTP/1.1\r\nHost: x\r\n"
-                f"Transfer-Encoding: chunked\r\nContent-Type: multipart/form-data; boundary={BOUNDARY}"
-                "\r\n\r\n".encode()
-            )
-            start = part(b"", "x.bin")[:-2]
-            connection.sendall(b"%x\r\n%s\r\n" % (len(start), start))
-            for data, _ in zip(endless, range(40), strict=False):
-                connection.sendall(b"%x\r\n%s\r\n" % (len(data), data))
-            assert connection.recv(12) == b"HTTP/1.1 413"
+    def chunk(data: bytes) -> bytes:
+        return b"%x\r\n%s\r\n" % (len(data), data)
+
+    head = (
+        f"POST /upload_file?{urlencode({'destination': tmp_path})} HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+        f"Transfer-Encoding: chunked\r\nContent-Type: multipart/form-data; boundary={BOUNDARY}\r\n\r\n"
+    )
+    with (
+        serving_transfer("/", max_upload_bytes=1_000_000) as port,
+        socket.create_connection(("127.0.0.1", port), 10) as connection,
+    ):
+        connection.sendall(head.encode() + chunk(part(b"", "x.bin")[:-2]))
+        for _ in range(40):
+            connection.sendall(chunk(b"x" * 65_536))
+        assert connection.recv(12) == b"HTTP/1.1 413"
+    assert os.listdir(tmp_path) == []
+
+
+def test_parts_that_are_passed_over_count_too(tmp_path: Path) -> None:
+    body = form(part(b"x" * 2_000_000, None, "other"), part(b"x", "small"))
+    with serving_transfer("/", max_upload_bytes=1_000_000) as port, connected(port) as client:
+        answer = client.post(
+            "/upload_file",
+            params={"destination": str(tmp_path)},
+            content=iter([body]),
+            headers={"Content-Type": f"multipart/form-data; boundary={BOUNDARY}"},
+        )
+    assert answer.status_code == 413
     assert os.listdir(tmp_path) == []
 
 
 def test_an_archive_may_not_become_too_large(tmp_path: Path) -> None:
     limits = UnpackLimits(max_bytes=1_000_000)
-    with serving_transfer("/", limits=limits) as port:
-        with httpx.Client(base_url=f"http://127.0.0.1:{port}", trust_env=False) as client:
-            answer = upload(client, tmp_path, "bomb.zip", archive({"zeros": bytes(1_000_001)}))
+    with serving_transfer("/", limits=limits) as port, connected(port) as client:
+        answer = upload(client, tmp_path, "bomb.zip", archive({"zeros": bytes(1_000_001)}))
     assert (answer.status_code, answer.headers["x-glovebox-error"]) == (500, "bad_archive")
     assert os.listdir(tmp_path) == ["bomb.zip"]
 
@@ -488,7 +508,7 @@ def test_a_large_upload_does_not_grow_the_server(tmp_path: Path) -> None:
     assert process.stdout is not None
     try:
         port = int(process.stdout.readline())
-        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60, trust_env=False) as client:
+        with connected(port) as client:
             assert upload(client, tmp_path, "warm", b"x" * 5_000_000).status_code == 200
             server = psutil.Process(process.pid)
             before = server.memory_info().rss
@@ -518,3 +538,19 @@ def test_a_large_upload_does_not_grow_the_server(tmp_path: Path) -> None:
     assert (tmp_path / "large.bin").stat().st_size == size
     assert peak - before < 10 << 20
     assert sorted(os.listdir(tmp_path)) == ["large.bin", "warm"]
+
+
+def test_an_upload_that_the_server_cannot_finish_leaves_nothing(tmp_path: Path) -> None:
+    (tmp_path / "x.txt").write_text("old")
+    threads = Threads("test-closing", 2)
+    body = form(part(b"n" * 5_000_000, "x.txt"))
+    with serving(transfer_app("/", threads)) as port:
+        before = descriptors()
+        with begin(port, tmp_path, body[:2_500_000], len(body)) as connection:
+            wait_until(lambda: len(parts_left(tmp_path)) == 1, what="the upload to begin")
+            threads.close()
+            connection.sendall(body[2_500_000:])
+            assert connection.recv(12) == b"HTTP/1.1 500"
+        wait_until(lambda: os.listdir(tmp_path) == ["x.txt"], what="the part to be removed")
+        wait_until(lambda: descriptors() <= before, what="descriptors to be closed")
+    assert (tmp_path / "x.txt").read_text() == "old"

@@ -15,11 +15,11 @@ from glovebox.box.files.path_handlers import PathActions
 from glovebox.box.startup import Startup
 from glovebox.box.system.stats import Stats
 from glovebox.box.system.users import ensure_directory, ensure_user, give_directory
-from glovebox.box.terminal.terminal import Terminal
+from glovebox.box.terminal.manager import Terminal
 from glovebox.box.threads import Threads
 from glovebox.errors import SettingsError
 from glovebox.protocol.openhands import Codec
-from glovebox.settings import Settings
+from glovebox.settings import Settings, current_user
 
 log = logging.getLogger(__name__)
 
@@ -53,18 +53,23 @@ class Box:
             with self.startup.step("workspace"):
                 user_id = await self.threads.run(_prepare, self.settings)
             with self.startup.step("shell"):
-                self.terminal = await stack.enter_async_context(self._terminal())
+                terminal = self._terminal()
+                stack.push_async_callback(terminal.close)
+                await terminal.start()
             files = FileActions(
-                shell=self.terminal,
+                shell=terminal,
                 working_dir=self.settings.working_dir,
                 user_id=user_id,
                 threads=self.threads,
             )
-            stack.callback(files.close)
-            paths = PathActions(shell=self.terminal, threads=self.threads)
-            self.events = EventLog()
-            handlers = [*self.terminal.handlers(), *files.handlers(), *paths.handlers(), *absent.handlers()]
-            self.executor = Executor(handlers, self.events)
+            stack.push_async_callback(files.close)
+            capabilities = (
+                terminal,
+                files,
+                PathActions(shell=terminal, threads=self.threads),
+            )
+            handlers = [handler for capability in capabilities for handler in capability.handlers()]
+            self.executor = Executor([*handlers, *absent.handlers()], EventLog())
             self._exit = stack.pop_all()
         return self
 
@@ -81,7 +86,7 @@ class Box:
         settings = self.settings
         return Terminal(
             working_dir=settings.working_dir,
-            username=settings.account if settings.su_to_user else None,
+            username=settings.account if settings.su_to_user else current_user(),
             environment=settings.command_environment,
             no_change_timeout=settings.no_change_timeout_seconds,
         )

@@ -1,7 +1,15 @@
 """File actions beyond the contract, in the same envelope: glob, grep, stat, move, delete, mkdir.
 
-Relative paths are taken from the shell's current directory, as `read` and `write` take them. Lists come
-in pages: `offset` and `limit` in, `total` and `next_offset` out.
+Relative paths are taken from the shell's current directory, as `read` and `write` take them; paths in
+answers are absolute. Bytes of a name that are not UTF-8 are shown as U+FFFD.
+
+Lists come in pages: `offset` and `limit` in, `total` and `next_offset` out (`None` on the last page). A
+search that meets its time limit (`timeout`, 30 seconds unless given) or 100,000 results answers with what it
+has and sets `incomplete`.
+
+Searches leave out hidden names (unless `hidden` is set or the pattern names them), what `.gitignore`
+excludes inside a git repository (unless `respect_gitignore` is false or the path itself lies in an excluded
+directory), and `.git` in any case unless it is named. Links are not followed, apart from the given path.
 """
 
 from __future__ import annotations
@@ -10,16 +18,26 @@ from typing import ClassVar, Literal
 
 from glovebox.protocol.base import Action, Message, Observation, Unchecked
 
+#: The largest page of a list.
+MAX_LIMIT = 10_000
+#: The most lines of context on either side of a match.
+MAX_CONTEXT = 100
+
 
 class GlobObservation(Observation):
-    """Paths that match, newest first; `content` has one per line."""
+    """Paths that match, newest first, then by path; `content` has one per line."""
 
     observation: ClassVar[str] = "glob"
     pattern: str
+    #: The directory that was searched.
     path: str
     matches: list[str] = []
     total: int = 0
     next_offset: int | None = None
+    #: Whether the search ended before it had seen everything.
+    incomplete: bool = False
+    #: Directories that could not be read.
+    skipped: int = 0
 
     @property
     def message(self) -> str:
@@ -28,12 +46,17 @@ class GlobObservation(Observation):
 
 
 class GlobAction(Action[GlobObservation]):
-    """Find files by a pattern such as `**/*.py` or `src/{a,b}/*.ts`."""
+    """Find files by a pattern such as `*.py`, `src/**/test_*.py` or `src/{a,b}/*.ts`.
+
+    A pattern without a slash matches names at any depth; one with a slash starts at `path`; an absolute one
+    stands on its own. One that ends with a slash finds directories instead of files.
+    """
 
     action: ClassVar[str] = "glob"
     pattern: str
     path: str = "."
     hidden: bool = False
+    respect_gitignore: bool = True
     offset: int = 0
     limit: int = 200
     thought: Unchecked = ""
@@ -45,7 +68,10 @@ class GlobAction(Action[GlobObservation]):
 
 
 class GrepMatch(Message):
-    """One matching line; `before` and `after` are its context."""
+    """One matching line, without its line ending; `before` and `after` are its context.
+
+    A line of more than 1,000 characters is cut around the match, with `[…]` where something is missing.
+    """
 
     path: str
     line: int
@@ -55,14 +81,27 @@ class GrepMatch(Message):
 
 
 class GrepObservation(Observation):
-    """Lines that match, in order of path and line."""
+    """Lines that match, in order of path (bytewise) and line; `content` shows them as `path:line:text`.
+
+    A page may end before its `limit` when it is very long; `next_offset` tells where to go on.
+    """
 
     observation: ClassVar[str] = "grep"
     pattern: str
+    #: The directory or file that was searched.
     path: str
     matches: list[GrepMatch] = []
+    #: How many lines match.
     total: int = 0
+    #: How many files they are in.
+    files: int = 0
     next_offset: int | None = None
+    #: Whether the search ended before it had seen everything.
+    incomplete: bool = False
+    #: Files and directories that could not be read.
+    skipped: int = 0
+    #: Files that match and are left out since they hold NUL bytes.
+    binary: int = 0
 
     @property
     def message(self) -> str:
@@ -71,7 +110,12 @@ class GrepObservation(Observation):
 
 
 class GrepAction(Action[GrepObservation]):
-    """Search text files for a regular expression (or a literal string)."""
+    """Search text files for a regular expression (or a literal string), line by line.
+
+    The language is the common one without lookaround and backreferences; `(?i)` works anywhere. `include`
+    is a glob relative to `path` that chooses files; a `path` that is a file is searched in any case.
+    `before` and `after` are numbers of lines, `context` stands for both.
+    """
 
     action: ClassVar[str] = "grep"
     pattern: str
@@ -80,7 +124,10 @@ class GrepAction(Action[GrepObservation]):
     literal: bool = False
     ignore_case: bool = False
     hidden: bool = False
+    respect_gitignore: bool = True
     context: int = 0
+    before: int | None = None
+    after: int | None = None
     offset: int = 0
     limit: int = 200
     thought: Unchecked = ""
@@ -95,18 +142,22 @@ FileType = Literal["file", "directory", "symlink", "fifo", "socket", "block_devi
 
 
 class StatObservation(Observation):
-    """What a path is."""
+    """What a path is; `content` says it in a sentence."""
 
     observation: ClassVar[str] = "stat"
     path: str
     type: FileType
     size: int
+    #: Permission bits in octal, such as `0644`.
     mode: str
     uid: int
     gid: int
+    #: The name of the user, `None` when it has none.
     owner: str | None
     group: str | None
+    #: When the content last changed, in seconds since 1970.
     modified: float
+    #: Where a link leads, as written in it.
     target: str | None = None
 
     @property
@@ -116,7 +167,7 @@ class StatObservation(Observation):
 
 
 class StatAction(Action[StatObservation]):
-    """Tell what a path is: type, size, mode, owner, time."""
+    """Tell what a path is: type, size, mode, owner, time. With `follow_symlinks` off, of a link itself."""
 
     action: ClassVar[str] = "stat"
     path: str
@@ -130,7 +181,7 @@ class StatAction(Action[StatObservation]):
 
 
 class MoveObservation(Observation):
-    """A path was moved."""
+    """A path was moved; `destination` is where it is now."""
 
     observation: ClassVar[str] = "move"
     source: str
@@ -143,7 +194,11 @@ class MoveObservation(Observation):
 
 
 class MoveAction(Action[MoveObservation]):
-    """Rename or move a file or directory; a destination directory receives it under its own name."""
+    """Rename or move a file or directory; a destination directory receives it under its own name.
+
+    A link is moved itself. Nothing is replaced unless `overwrite` is set, and then only a file by a file or
+    an empty directory by a directory.
+    """
 
     action: ClassVar[str] = "move"
     source: str
@@ -158,7 +213,7 @@ class MoveAction(Action[MoveObservation]):
 
 
 class DeleteObservation(Observation):
-    """A path was deleted; `removed` counts everything that went with it."""
+    """A path was deleted; `removed` counts everything that went with it, itself included."""
 
     observation: ClassVar[str] = "delete"
     path: str
@@ -167,11 +222,15 @@ class DeleteObservation(Observation):
     @property
     def message(self) -> str:
         """One line for a person."""
-        return f"I deleted {self.path}."
+        return f"I deleted {self.path}." if self.removed else f"There was no {self.path} to delete."
 
 
 class DeleteAction(Action[DeleteObservation]):
-    """Delete a file, a link itself, or a directory (`recursive` when it is not empty)."""
+    """Delete a file, a link itself, or a directory (`recursive` when it is not empty).
+
+    The root directory and the directories the shell is in are refused. With `missing_ok` a path that does
+    not exist is no error.
+    """
 
     action: ClassVar[str] = "delete"
     path: str
@@ -195,7 +254,7 @@ class MkdirObservation(Observation):
     @property
     def message(self) -> str:
         """One line for a person."""
-        return f"I made the directory {self.path}."
+        return f"I made the directory {self.path}." if self.created else f"{self.path} was there already."
 
 
 class MkdirAction(Action[MkdirObservation]):

@@ -96,12 +96,8 @@ class ExecuteAction:
             return invalid_request(_not_an_object(body))
         try:
             asked = self._decoder.decode(body)
-        except msgspec.ValidationError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             return _explain(body, error)
-        except msgspec.DecodeError as error:
-            return _undecodable(body, error)
-        except (UnicodeDecodeError, RecursionError):
-            return error_response(400, RequestError("There was an error parsing the body"))
         if asked.idempotency_key is not None and not 0 < len(asked.idempotency_key) <= LONGEST_KEY:
             return invalid_request(
                 {
@@ -130,35 +126,32 @@ def _not_an_object(value: Any) -> dict[str, Any]:
     }
 
 
-def _undecodable(body: bytes, error: msgspec.DecodeError) -> Response:
+def _explain(body: bytes, error: Exception) -> Response:
+    """Say what is wrong with a body, in the contract's form."""
     if not body.strip():
         return invalid_request({"type": "missing", "loc": ("body",), "msg": "Field required", "input": None})
     try:
-        body.decode()
-    except UnicodeDecodeError:
+        value = msgspec.json.decode(body.decode())
+    except (UnicodeDecodeError, RecursionError):
         return error_response(400, RequestError("There was an error parsing the body"))
-    problem = {"type": "json_invalid", "loc": ("body", 0), "msg": "JSON decode error", "input": {}}
-    return invalid_request({**problem, "ctx": {"error": str(error)}})
+    except msgspec.DecodeError:
+        problem = {"type": "json_invalid", "loc": ("body", 0), "msg": "JSON decode error", "input": {}}
+        return invalid_request({**problem, "ctx": {"error": str(error)}})
+    return invalid_request(_wrong_part(value, error))
 
 
-def _explain(body: bytes, error: msgspec.ValidationError) -> Response:
-    """Say what is wrong with a body that is JSON, in the contract's form."""
-    value = msgspec.json.decode(body)
+def _wrong_part(value: Any, error: Exception) -> dict[str, Any]:
+    """Which part of a body that is JSON is not of the right form."""
     if value is None:
-        return invalid_request({"type": "missing", "loc": ("body",), "msg": "Field required", "input": None})
+        return {"type": "missing", "loc": ("body",), "msg": "Field required", "input": None}
     if not isinstance(value, dict):
-        return invalid_request(_not_an_object(value))
+        return _not_an_object(value)
     if "action" not in value:
-        problem = {"type": "missing", "loc": ("body", "action"), "msg": "Field required", "input": value}
-        return invalid_request(problem)
+        return {"type": "missing", "loc": ("body", "action"), "msg": "Field required", "input": value}
     if not isinstance(value["action"], dict):
-        problem = {
-            "type": "dict_type",
-            "loc": ("body", "action"),
-            "msg": "Input should be a valid dictionary",
-        }
-        return invalid_request({**problem, "input": value["action"]})
-    return invalid_request({"type": "value_error", "loc": ("body",), "msg": str(error)})
+        message = "Input should be a valid dictionary"
+        return {"type": "dict_type", "loc": ("body", "action"), "msg": message, "input": value["action"]}
+    return {"type": "value_error", "loc": ("body",), "msg": str(error)}
 
 
 def _size(done: Done) -> int:

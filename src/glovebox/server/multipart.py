@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
-
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 
@@ -29,7 +27,6 @@ class FileParts:
         boundary = options.get(b"boundary")
         if not boundary:
             raise RequestError("Missing boundary in multipart.")
-        self._charset = _known(options.get(b"charset", b"utf-8").decode("latin-1"))
         self._field = field
         self._pieces: list[Piece] = []
         self._parts = 0
@@ -93,9 +90,9 @@ class FileParts:
         if b"name" not in options:
             raise RequestError('The Content-Disposition header field "name" must be provided.')
         filename = options.get(b"filename")
-        self._wanted = filename is not None and self._text(options[b"name"]) == self._field
+        self._wanted = filename is not None and _text(options[b"name"]) == self._field
         if self._wanted and filename is not None:
-            self._pieces.append(FileBegins(self._text(filename)))
+            self._pieces.append(FileBegins(_text(filename)))
 
     def _data(self, data: bytes, start: int, end: int) -> None:
         if self._wanted:
@@ -108,15 +105,9 @@ class FileParts:
     def _body_ends(self) -> None:
         self._ended = True
 
-    def _text(self, value: bytes) -> str:
-        try:
-            return value.decode(self._charset)
-        except UnicodeDecodeError:
-            return value.decode("latin-1")
 
-
-def _known(charset: str) -> str:
+def _text(value: bytes) -> str:
     try:
-        return codecs.lookup(charset).name
-    except LookupError:
-        return "latin-1"
+        return value.decode()
+    except UnicodeDecodeError:
+        return value.decode("latin-1")

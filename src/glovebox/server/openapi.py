@@ -33,7 +33,7 @@ def openapi(endpoints: Iterable[Endpoint], codec: Codec, *, needs_key: bool) -> 
         "info": {
             "title": "Glovebox",
             "version": __version__,
-            "description": "A sandbox that carries out an agent's actions. It speaks the OpenHands runtime API. "
+            "description": "A sandbox that carries out an agent's actions, with the OpenHands runtime API. "
             "Errors carry a stable code in the header `X-Glovebox-Error`.",
         },
         "paths": paths,

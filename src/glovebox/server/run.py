@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
+import signal
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import uvicorn
 
@@ -31,6 +33,19 @@ class _Server(uvicorn.Server):
         super().__init__(config)
         self._box = box
         self._ready = ready
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Stop on a signal, without raising it again afterwards: there is more to close than the server."""
+        loop = asyncio.get_running_loop()
+        stops = (signal.SIGINT, signal.SIGTERM)
+        for stop in stops:
+            loop.add_signal_handler(stop, self.handle_exit, stop, None)
+        try:
+            yield
+        finally:
+            for stop in stops:
+                loop.remove_signal_handler(stop)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)

@@ -18,7 +18,7 @@ from starlette.types import Receive, Scope, Send
 from glovebox.box.files.archives import UnpackLimits
 from glovebox.box.files.directory import list_directory
 from glovebox.box.files.uploads import Piece, Upload
-from glovebox.box.files.zip_stream import ZipStream, collect
+from glovebox.box.files.zip_stream import ZipStream, open_archive
 from glovebox.box.threads import Threads
 from glovebox.errors import RequestError, TooLarge, TransferError
 from glovebox.server.multipart import FileParts
@@ -57,7 +57,9 @@ class Transfer:
         self._threads = threads
         self._max_upload_bytes = max_upload_bytes
         self._max_body = math.inf if max_upload_bytes is None else max_upload_bytes + _FORM_OVERHEAD
-        self._limits = limits or UnpackLimits(max_bytes=max_upload_bytes or UnpackLimits().max_bytes)
+        if limits is None:
+            limits = UnpackLimits() if max_upload_bytes is None else UnpackLimits(max_bytes=max_upload_bytes)
+        self._limits = limits
 
     async def upload(self, request: Request) -> Response:
         """Put the file of a form into a directory; unpack it if it is a zip archive."""
@@ -125,7 +127,7 @@ class Transfer:
         if not os.path.isabs(path):
             return error_response(500, TransferError("400: Path must be an absolute path"))
         try:
-            archive = await self._threads.run(_open_archive, path)
+            archive = await self._threads.run(_archive_of, path)
         except TransferError as error:
             return error_response(500, error)
         except OSError as error:
@@ -191,10 +193,10 @@ def attachment(filename: str) -> str:
     return f"attachment; filename*=utf-8''{quoted}"
 
 
-def _open_archive(path: str) -> ZipStream:
+def _archive_of(path: str) -> ZipStream:
     if not os.path.exists(path):
         raise TransferError("404: File not found")
-    return ZipStream(collect(path))
+    return open_archive(path)
 
 
 async def _disconnected(receive: Receive) -> None:

@@ -1,0 +1,213 @@
+"""`python -m benchmarks`: measure the box next to other servers and print one table."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from types import FrameType
+
+from benchmarks import plan as plans
+from benchmarks.competitors import Competitor, Glovebox, Reference, SweRexServer, Unavailable
+from benchmarks.latency import clean_up, measure_requests, set_up
+from benchmarks.load import LoadError, quantile
+from benchmarks.memory import pss
+from benchmarks.plan import GROUPS, Plan
+from benchmarks.report import Cell, Report, Row
+from benchmarks.servers import Target, given, run
+from benchmarks.start import measure_starts
+from benchmarks.transfer import measure_transfers
+from benchmarks.trivial import calibrate
+
+
+def main() -> int:
+    """Run the benchmark; the status is 0 when the box could be measured."""
+    options = _options()
+    groups = frozenset(options.only.split(",")) if options.only else frozenset(GROUPS)
+    unknown = groups - set(GROUPS)
+    if unknown:
+        print(f"--only: unknown: {', '.join(sorted(unknown))}; known: {', '.join(GROUPS)}", file=sys.stderr)
+        return 2
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _interrupt)
+    plan = plans.quick(groups) if options.quick else plans.whole(groups)
+    try:
+        run_ = Run(options, plan)
+        report = run_.execute()
+    except KeyboardInterrupt:
+        say("interrupted; everything that was started has been ended")
+        return 130
+    text = report.table()
+    print(text)
+    if options.md:
+        Path(options.md).write_text(text + "\n")
+    if options.json:
+        Path(options.json).write_text(report.as_json() + "\n")
+    return 0 if "glovebox" not in run_.absent else 1
+
+
+def say(text: str) -> None:
+    """Tell whoever waits what is going on; the table alone goes to standard output."""
+    print(f"[{time.strftime('%H:%M:%S')}] {text}", file=sys.stderr, flush=True)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    """End the run; a second signal must not disturb the ending of what was started."""
+    for each in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(each, signal.SIG_IGN)
+    raise KeyboardInterrupt
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="a look in passing: about a minute")
+    parser.add_argument("--no-reference", action="store_true", help="leave the OpenHands server out")
+    parser.add_argument("--no-swerex", action="store_true", help="leave SWE-ReX out")
+    parser.add_argument("--reference-url", metavar="URL", help="a reference server that already runs")
+    parser.add_argument("--reference-key", metavar="KEY", default="", help="its session API key")
+    parser.add_argument("--only", metavar="NAMES", help=f"of: {','.join(GROUPS)}")
+    parser.add_argument("--json", metavar="FILE", help="write the results there, for programs")
+    parser.add_argument("--md", metavar="FILE", help="write the table there, too")
+    return parser.parse_args()
+
+
+class Run:
+    """One run: who takes part, what is measured, what came out."""
+
+    def __init__(self, options: argparse.Namespace, plan: Plan) -> None:
+        self.plan = plan
+        self.reference_url: str | None = options.reference_url
+        self.reference_key: str = options.reference_key
+        self.names = ["glovebox"]
+        self.competitors: list[Competitor] = [Glovebox()]
+        if not options.no_reference:
+            self.names.append(Reference.name)
+            if not self.reference_url:
+                self.competitors.append(Reference())
+        if not options.no_swerex:
+            self.names.append(SweRexServer.name)
+            self.competitors.append(SweRexServer())
+        #: Why a server takes no part (any more).
+        self.absent: dict[str, str] = {}
+
+    def execute(self) -> Report:
+        """Measure everything the plan asks for."""
+        report = Report(self.names, _machine())
+        began = time.perf_counter()
+        for competitor in self.competitors:
+            self._install(competitor, report)
+        self._calibrate(report)
+        if self.plan.wants("start"):
+            report.rows += measure_starts(self._present(), self.plan, say)
+        if self.plan.operations or self.plan.wants("upload", "download", "memory"):
+            self._measure_running(report)
+        self._fill_in(report)
+        load = os.getloadavg()[0]
+        report.notes.append(f"took {time.perf_counter() - began:.0f} s; load average {load:.2f} at the end")
+        return report
+
+    def _present(self) -> Sequence[Competitor]:
+        return [competitor for competitor in self.competitors if competitor.name not in self.absent]
+
+    def _install(self, competitor: Competitor, report: Report) -> None:
+        try:
+            competitor.install(say)
+        except Unavailable as problem:
+            self._drop(competitor.name, problem)
+        else:
+            report.notes.append(f"{competitor.name}: {competitor.version()}")
+
+    def _drop(self, name: str, problem: Unavailable) -> None:
+        say(f"without {name}: {problem}")
+        self.absent[name] = str(problem)
+
+    def _calibrate(self, report: Report) -> None:
+        """Say what the load generator can do against a server that does nothing."""
+        parts = []
+        for clients in self.plan.clients:
+            try:
+                outcome = calibrate(clients, min(self.plan.seconds, 1.0))
+            except LoadError as error:
+                parts.append(f"{clients}: {error}")
+                continue
+            parts.append(
+                f"{clients} client{'s' if clients > 1 else ''} {outcome.per_second:.0f} req/s, "
+                f"p50 {quantile(outcome.latencies, 0.5):.2f} ms, "
+                f"{1e6 * outcome.cpu_seconds / outcome.right:.0f} µs of its own CPU per request"
+            )
+        note = f"load generator against a server that does nothing: {'; '.join(parts)}"
+        say(note)
+        report.notes.append(note)
+        report.notes.append("†: the load generator was busy more than 85 % of the time and may be the limit")
+
+    def _measure_running(self, report: Report) -> None:
+        with ExitStack() as stack:
+            targets = self._start_all(stack)
+            report.rows += measure_requests(targets, self.plan, say)
+            if self.plan.wants("upload", "download"):
+                report.rows += measure_transfers(targets, self.plan, say)
+            if self.plan.wants("memory"):
+                report.rows.append(_memory_row(targets))
+
+    def _start_all(self, stack: ExitStack) -> Sequence[Target]:
+        """Start every server and keep them all running, so that they can be measured in turns."""
+        targets: list[Target] = []
+        for competitor in self._present():
+            say(f"starting {competitor.name}")
+            try:
+                running = stack.enter_context(run(competitor))
+                running.wait_alive()
+                set_up(running.target())
+            except Unavailable as problem:
+                self._drop(competitor.name, problem)
+            else:
+                targets.append(running.target())
+        if self.reference_url and Reference.name in self.names:
+            try:
+                target = given(self.reference_url, self.reference_key, Reference.name)
+                set_up(target)
+            except Unavailable as problem:
+                self._drop(Reference.name, problem)
+            else:
+                stack.callback(clean_up, target)
+                targets.append(target)
+        return targets
+
+    def _fill_in(self, report: Report) -> None:
+        """Give every empty cell its reason."""
+        for row in report.rows:
+            for name in self.names:
+                if name not in row.cells:
+                    is_given = name == Reference.name and self.reference_url
+                    row.cells[name] = Cell(
+                        reason=self.absent.get(name, "given by its address" if is_given else "")
+                    )
+
+
+def _memory_row(targets: Sequence[Target]) -> Row:
+    row = Row("memory after all of the above, all processes (PSS)", "MB")
+    for target in targets:
+        if target.running:
+            row.cells[target.name] = Cell((pss(target.processes()),), samples=1)
+    return row
+
+
+def _machine() -> list[str]:
+    tmux = shutil.which("tmux")
+    shown = subprocess.run([tmux, "-V"], capture_output=True, text=True).stdout.strip() if tmux else "no tmux"
+    return [
+        f"{time.strftime('%Y-%m-%d %H:%M')}; {os.cpu_count()} CPUs, {platform.system()} "
+        f"{platform.release()}, {shown}; load average {os.getloadavg()[0]:.2f} at the start"
+    ]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

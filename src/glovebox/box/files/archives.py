@@ -1,0 +1,150 @@
+"""Unpacking a zip archive into a directory without believing what it says.
+
+Entries with an absolute name or `..` in it are left out, as are symbolic links and other special files.
+Sizes are counted while inflating. Only stored and deflated entries are taken: the decoders of other
+methods cannot be asked for a bounded piece. The executable bit is restored, other modes are not.
+"""
+
+from __future__ import annotations
+
+import logging
+import stat
+import struct
+import zipfile
+import zlib
+from collections.abc import Callable
+from typing import BinaryIO, NamedTuple
+
+from glovebox.box.files.landing import Landing
+from glovebox.errors import BadArchive
+
+log = logging.getLogger(__name__)
+
+_PIECE = 1 << 20
+_ENCRYPTED = 0x1
+_UNIX = 3
+#: What the standard library raises on archives that are damaged or made to harm.
+_BROKEN = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, RuntimeError, ValueError)
+
+
+class UnpackLimits(NamedTuple):
+    """How much an archive may become."""
+
+    max_bytes: int = 16 << 30
+    max_entries: int = 1_000_000
+    #: An honest archive of this size or less may be compressed as far as it goes.
+    unsuspicious_bytes: int = 100 << 20
+    max_ratio: int = 1000
+
+
+def is_archive(file: BinaryIO) -> bool:
+    """Whether the file can be a zip archive."""
+    try:
+        return zipfile.is_zipfile(file)
+    except _BROKEN:
+        return False
+
+
+def unpack(
+    file: BinaryIO, landing: Landing, limits: UnpackLimits, *, abandoned: Callable[[], bool] = lambda: False
+) -> int:
+    """Unpack a zip archive and return how many files it had; entries that came before a failure stay.
+
+    `abandoned` is asked every now and then whether anybody still wants it.
+
+    Raises:
+        BadArchive: it is damaged, encrypted, or becomes too large.
+        TransferError: an entry's place is outside, by a link that was there before.
+        OSError: a file could not be written.
+    """
+    size = file.seek(0, 2)
+    try:
+        with zipfile.ZipFile(file) as archive:
+            entries = archive.infolist()
+            _check(entries, limits)
+            unpacking = _Unpacking(archive, landing, limits, size, abandoned)
+            for entry in entries:
+                unpacking.take(entry)
+    except _BROKEN as error:
+        raise BadArchive(f"The archive is damaged: {error}") from error
+    if unpacking.skipped:
+        log.warning("%d entries of an archive were left out (outside, or links)", unpacking.skipped)
+    return unpacking.files
+
+
+def entry_parts(name: str) -> tuple[str, ...] | None:
+    """The components of an entry's name, or None if it must not be unpacked."""
+    parts = name.split("/")
+    if name.startswith("/") or ".." in parts:
+        return None
+    return tuple(part for part in parts if part not in ("", ".")) or None
+
+
+def _check(entries: list[zipfile.ZipInfo], limits: UnpackLimits) -> None:
+    """Refuse before anything is written what the archive itself admits."""
+    if len(entries) > limits.max_entries:
+        raise BadArchive(f"The archive has {len(entries)} entries; at most {limits.max_entries} are unpacked")
+    if sum(entry.file_size for entry in entries) > limits.max_bytes:
+        raise BadArchive(f"The archive unpacks to more than {limits.max_bytes} bytes")
+    for entry in entries:
+        if entry.flag_bits & _ENCRYPTED:
+            raise BadArchive(f"{entry.filename} in the archive is encrypted")
+        if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise BadArchive(
+                f"{entry.filename} in the archive is compressed with method {entry.compress_type}; "
+                "only stored and deflated entries are supported"
+            )
+
+
+class _Unpacking:
+    """One archive on its way to the disk."""
+
+    def __init__(
+        self,
+        archive: zipfile.ZipFile,
+        landing: Landing,
+        limits: UnpackLimits,
+        size: int,
+        abandoned: Callable[[], bool],
+    ) -> None:
+        self._abandoned = abandoned
+        self._archive = archive
+        self._landing = landing
+        self._limits = limits
+        self._suspicious = max(limits.unsuspicious_bytes, size * limits.max_ratio)
+        self._bytes = 0
+        self.files = 0
+        self.skipped = 0
+
+    def take(self, entry: zipfile.ZipInfo) -> None:
+        """Unpack one entry."""
+        self._count(0)
+        parts = entry_parts(entry.filename)
+        mode = entry.external_attr >> 16 if entry.create_system == _UNIX else 0
+        if parts is None or stat.S_IFMT(mode) not in (0, stat.S_IFREG, stat.S_IFDIR):
+            self.skipped += 1
+        elif entry.is_dir():
+            self._landing.directory(parts)
+        else:
+            self._inflate(entry, parts, executable=bool(mode & stat.S_IXUSR))
+            self.files += 1
+
+    def _inflate(self, entry: zipfile.ZipInfo, parts: tuple[str, ...], *, executable: bool) -> None:
+        with self._archive.open(entry) as source:
+            draft = self._landing.file(parts, executable=executable, make_directories=True)
+            try:
+                while piece := source.read(_PIECE):
+                    self._count(len(piece))
+                    draft.file.write(piece)
+                draft.commit()
+            finally:
+                draft.discard()
+
+    def _count(self, size: int) -> None:
+        if self._abandoned():
+            raise BadArchive("Unpacking was broken off")
+        self._bytes += size
+        if self._bytes > self._limits.max_bytes:
+            raise BadArchive(f"The archive unpacks to more than {self._limits.max_bytes} bytes")
+        if self._bytes > self._suspicious:
+            raise BadArchive(f"The archive unpacks to more than {self._limits.max_ratio} times its size")

@@ -1,0 +1,206 @@
+"""Putting content into files so that nobody ever sees half of it.
+
+A file is replaced by renaming a finished temporary file of the same directory over it (`.glovebox-*.tmp`,
+removed when anything goes wrong). A reader, or a crash, finds the old content or the new. Nothing is
+flushed to the disk by force.
+
+* **Mode, owner, group** and extended attributes (access lists among them) of the old file are kept.
+* **Symbolic links** are followed: the file a link leads to is replaced, the link stays. Through a dangling
+  link its target is created.
+* **Where an exact replacement is impossible** the file is overwritten in place instead: its directory is
+  not writable, it belongs to somebody whose files we cannot make, it is a mount point, or it is a file of
+  `/proc` or `/sys`. If that fails half-way, because the disk is full for instance, the old content is put
+  back.
+* **Hard links** stay linked, so a file with several names is overwritten in place too.
+* **A file without write permission** is not replaced, even where the directory would allow it.
+* **Pipes, sockets and devices** are not written: callers refuse what is not a regular file.
+
+Errors name the path the caller asked for, never a temporary file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import secrets
+import stat
+import sys
+from collections.abc import Iterator
+
+#: Temporary files begin with this, so that a leftover of a killed process can be told.
+PREFIX = ".glovebox-"
+
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+
+#: What says "not like this" about a replacement, as opposed to "not at all".
+_NO_REPLACEMENT = frozenset(
+    {
+        errno.EACCES,
+        errno.EPERM,
+        errno.EROFS,
+        errno.ENOENT,
+        errno.EBUSY,
+        errno.ENAMETOOLONG,
+        errno.ENOTSUP,
+        errno.EOPNOTSUPP,
+    }
+)
+#: What a file system without hard links answers.
+_NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
+
+
+def replace(path: str, data: bytes, *, real: str, status: os.stat_result, previous: bytes) -> None:
+    """Give the existing regular file `path` new content.
+
+    `real` is its path without links; `status` and `previous` are what was found there.
+
+    Raises:
+        OSError: it could not be done, and the file is as it was.
+    """
+    if status.st_nlink > 1 or not _may_write(real):
+        _overwrite(path, data, previous)
+        return
+    try:
+        _swap(real, data, status)
+    except OSError as error:
+        if error.errno not in _NO_REPLACEMENT:
+            raise _named(error, path) from None
+        _overwrite(path, data, previous)
+
+
+def create(
+    path: str, data: bytes, *, real: str, mode: int | None, owner: int | None, exclusive: bool = False
+) -> PermissionError | None:
+    """Make the file `path`, whose path without links is `real`.
+
+    `mode` is what the file gets, `None` leaves it to the process's umask. With an `owner`, user and group
+    become that id; being refused this is not a failure, and the refusal is returned.
+
+    Raises:
+        FileExistsError: `exclusive`, and a file has appeared at the path.
+        OSError: it could not be made.
+    """
+    refusal: PermissionError | None = None
+    try:
+        temporary, fd = _temporary(real, 0o666 if mode is None else 0o600)
+        with _removed_on_failure(temporary):
+            try:
+                _write_all(fd, data)
+                if owner is not None:
+                    try:
+                        os.fchown(fd, owner, owner)
+                    except PermissionError as error:
+                        refusal = PermissionError(error.errno, error.strerror, path)
+                if mode is not None:
+                    os.fchmod(fd, mode)
+            finally:
+                os.close(fd)
+            if not (exclusive and _link(temporary, real)):
+                os.rename(temporary, real)
+    except OSError as error:
+        raise _named(error, path) from None
+    return refusal
+
+
+def _swap(real: str, data: bytes, status: os.stat_result) -> None:
+    temporary, fd = _temporary(real, 0o600)
+    with _removed_on_failure(temporary):
+        try:
+            _write_all(fd, data)
+            _take_after(fd, real, status)
+        finally:
+            os.close(fd)
+        os.rename(temporary, real)
+
+
+def _overwrite(path: str, data: bytes, previous: bytes) -> None:
+    fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        try:
+            size = os.fstat(fd).st_size
+            _write_all(fd, data)
+            if len(data) < size:
+                os.ftruncate(fd, len(data))
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                os.lseek(fd, 0, os.SEEK_SET)
+                _write_all(fd, previous)
+                os.ftruncate(fd, len(previous))
+            raise _named(error, path) from None
+    finally:
+        os.close(fd)
+
+
+def _temporary(real: str, mode: int) -> tuple[str, int]:
+    """A new file beside `real`, open for writing."""
+    while True:
+        path = os.path.join(os.path.dirname(real), f"{PREFIX}{secrets.token_hex(8)}.tmp")
+        with contextlib.suppress(FileExistsError):
+            return path, os.open(path, _NEW, mode)
+
+
+@contextlib.contextmanager
+def _removed_on_failure(temporary: str) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
+
+
+def _write_all(fd: int, data: bytes) -> None:
+    written = os.write(fd, data)
+    if written < len(data):
+        rest = memoryview(data)
+        while written < len(data):
+            written += os.write(fd, rest[written:])
+
+
+def _take_after(fd: int, real: str, status: os.stat_result) -> None:
+    """Give a temporary file what the file it replaces has beside its content."""
+    made = os.fstat(fd)
+    if (made.st_uid, made.st_gid) != (status.st_uid, status.st_gid):
+        os.fchown(fd, status.st_uid, status.st_gid)
+    if stat.S_IMODE(made.st_mode) != stat.S_IMODE(status.st_mode):
+        os.fchmod(fd, stat.S_IMODE(status.st_mode))
+    if sys.platform == "linux":
+        wanted, present = _attributes(real), _attributes(fd)
+        # A directory's default access list gives its new files more than the old one may have had.
+        for name in present - wanted:
+            os.removexattr(fd, name)
+        for name in wanted:
+            os.setxattr(fd, name, os.getxattr(real, name))
+
+
+def _attributes(file: int | str) -> set[str]:
+    """The extended attributes that are ours to keep; labels of the security system are its own business."""
+    try:
+        names = os.listxattr(file)
+    except OSError as error:
+        if error.errno in (errno.ENOTSUP, errno.EOPNOTSUPP):
+            return set()
+        raise
+    return {name for name in names if not name.startswith("security.")}
+
+
+def _link(temporary: str, real: str) -> bool:
+    """Let a finished file appear at its path unless something is there; `False` where links are unknown."""
+    try:
+        os.link(temporary, real)
+    except OSError as error:
+        if error.errno in _NO_LINKS:
+            return False
+        raise
+    os.unlink(temporary)
+    return True
+
+
+def _may_write(path: str) -> bool:
+    return os.access(path, os.W_OK, effective_ids=os.access in os.supports_effective_ids)
+
+
+def _named(error: OSError, path: str) -> OSError:
+    """The same error about the path the caller knows."""
+    return OSError(error.errno, error.strerror, path)

@@ -1,0 +1,1 @@
+"""The editor behind `edit` and the numbered `view` of `read`."""

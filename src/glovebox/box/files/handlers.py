@@ -1,0 +1,166 @@
+"""The `read`, `write` and `edit` actions."""
+
+from __future__ import annotations
+
+from glovebox.box.executor import Call, Handler
+from glovebox.box.files.binary import BINARY_FILE, is_binary_name
+from glovebox.box.files.editor.diff import unified
+from glovebox.box.files.editor.editor import Editor, EditorCommand
+from glovebox.box.files.editor.messages import BinaryFile, EditorError, MissingPath
+from glovebox.box.files.locks import PathLocks
+from glovebox.box.files.reader import read_file
+from glovebox.box.files.workspace import Refused, resolve
+from glovebox.box.files.writer import write_file
+from glovebox.box.shell import Shell
+from glovebox.box.threads import Threads
+from glovebox.errors import ActionError
+from glovebox.protocol.actions import FileEditAction, FileReadAction, FileWriteAction
+from glovebox.protocol.observations import (
+    ErrorObservation,
+    FileEditObservation,
+    FileReadObservation,
+    FileWriteObservation,
+)
+
+_EDITOR = "oh_aci"
+
+
+class FileActions:
+    """Carries out file actions, each in one go in a thread.
+
+    Actions do not wait for the shell. Only before an answer says that a file is missing, the commands that
+    were accepted earlier get the time to make it.
+    """
+
+    def __init__(self, *, shell: Shell, working_dir: str, user_id: int | None, threads: Threads) -> None:
+        self._shell = shell
+        self._threads = threads
+        self._user_id = user_id
+        self._locks = PathLocks()
+        self._editor = Editor(working_dir=working_dir, owner=user_id, locks=self._locks)
+
+    def handlers(self) -> list[Handler]:
+        """What the executor needs."""
+        return [self.read, self.write, self.edit]
+
+    async def close(self) -> None:
+        """Remove the history of edits."""
+        await self._threads.run(self._editor.close)
+
+    async def read(self, action: FileReadAction, call: Call) -> FileReadObservation | ErrorObservation:
+        """Read a file: its lines, or what the editor's `view` makes of it."""
+        if is_binary_name(action.path):
+            return ErrorObservation(content=BINARY_FILE)
+        if action.impl_source == _EDITOR:
+            return await self._view(action)
+        observation = await self._read(action)
+        if observation is None:
+            await self._shell.settled()
+            observation = await self._read(action)
+        if observation is None:
+            cwd = self._shell.cwd
+            path = resolve(action.path, cwd)
+            return ErrorObservation(
+                content=f"File not found: {path}. Your current working directory is {cwd}."
+            )
+        return observation
+
+    async def write(self, action: FileWriteAction, call: Call) -> FileWriteObservation | ErrorObservation:
+        """Write lines into a file."""
+        path = resolve(action.path, self._shell.cwd)
+        try:
+            await self._threads.run(
+                write_file,
+                path,
+                action.content,
+                action.start,
+                action.end,
+                owner=self._user_id,
+                locks=self._locks,
+            )
+        except Refused as refusal:
+            return ErrorObservation(content=str(refusal))
+        return FileWriteObservation(path=path)
+
+    async def edit(self, action: FileEditAction, call: Call) -> FileEditObservation | ErrorObservation:
+        """Carry out a command of the editor."""
+        if action.impl_source != _EDITOR:
+            raise ActionError("")  # the contract has no words for it
+        try:
+            content, diff = await self._edit(action)
+        except EditorError as error:
+            content, diff = _error(error), ""
+        return FileEditObservation(
+            content=content,
+            path=action.path,
+            old_content=action.old_str,
+            new_content=action.new_str,
+            diff=diff,
+        )
+
+    async def _read(self, action: FileReadAction) -> FileReadObservation | ErrorObservation | None:
+        """The answer, or `None` if there is no file."""
+        path = resolve(action.path, self._shell.cwd)
+        # The contract tests what it can open without asking the shell. Of other files, pictures are shown.
+        test_binary = action.path.startswith("/")
+        try:
+            content = await self._threads.run(
+                read_file, path, test_binary=test_binary, start=action.start, end=action.end
+            )
+        except FileNotFoundError:
+            return None
+        except Refused as refusal:
+            return ErrorObservation(content=str(refusal))
+        return FileReadObservation(content=content, path=path)
+
+    async def _view(self, action: FileReadAction) -> FileReadObservation | ErrorObservation:
+        try:
+            try:
+                edited = await self._threads.run(
+                    self._editor.view, action.path, action.view_range, text_only=True
+                )
+            except MissingPath:
+                await self._shell.settled()
+                edited = await self._threads.run(
+                    self._editor.view, action.path, action.view_range, text_only=True
+                )
+        except BinaryFile:
+            return ErrorObservation(content=BINARY_FILE)
+        except EditorError as error:
+            content = _error(error)
+        else:
+            content = edited.output
+        return FileReadObservation(content=content, path=action.path, impl_source=_EDITOR)
+
+    async def _edit(self, action: FileEditAction) -> tuple[str, str]:
+        command = EditorCommand(
+            command=action.command,
+            path=action.path,
+            file_text=action.file_text,
+            old_str=action.old_str,
+            new_str=action.new_str,
+            insert_line=_line_number(action.insert_line),
+        )
+        try:
+            return await self._threads.run(self._run, command)
+        except MissingPath:
+            await self._shell.settled()
+            return await self._threads.run(self._run, command)
+
+    def _run(self, command: EditorCommand) -> tuple[str, str]:
+        """The editor's answer and the diff of what it did."""
+        edited = self._editor.run(command)
+        return edited.output, unified(edited.old_content or "", edited.new_content or "", command.path)
+
+
+def _error(error: EditorError) -> str:
+    return f"ERROR:\n{error}"
+
+
+def _line_number(value: int | str | None) -> int | None:
+    if not isinstance(value, str):
+        return value
+    try:
+        return int(value)
+    except ValueError:
+        raise EditorError(f"Invalid insert_line value: '{value}'. Expected an integer.") from None

@@ -1,0 +1,30 @@
+"""Pictures, documents and films that `read` hands out as data URLs."""
+
+from __future__ import annotations
+
+import base64
+import os
+
+#: The system's own table of types is not asked: an answer must not depend on the machine.
+_TYPES = {
+    ".png": "image/png",
+    ".jpg": "image/jpeg",
+    ".jpeg": "image/jpeg",
+    ".bmp": "image/bmp",
+    ".gif": "image/gif",
+    ".pdf": "application/pdf",
+    ".mp4": "video/mp4",
+    ".webm": "video/webm",
+    ".ogg": "audio/ogg",
+}
+
+
+def media_type(path: str) -> str | None:
+    """The type of a file with that name, if it is one that becomes a data URL."""
+    name = os.path.basename(path).lower()
+    return _TYPES.get(name[name.rfind(".") :]) if "." in name else None
+
+
+def data_url(media: str, data: bytes) -> str:
+    """The content as a data URL."""
+    return f"data:{media};base64,{base64.b64encode(data).decode('ascii')}"

@@ -1,0 +1,1 @@
+"""Looking at, moving, deleting and making paths."""

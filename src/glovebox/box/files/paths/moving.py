@@ -1,0 +1,218 @@
+"""Moves paths. Everything here blocks.
+
+Within a file system a move is one step of the system, which also refuses to replace anything when asked to
+(`renameat2`, or a hard link where that is missing). Only a directory on a system without `renameat2` is
+checked for first and then renamed. Between file systems the copy is made out of sight, beside its
+destination, and appears there whole.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import functools
+import os
+import shutil
+import stat
+import tempfile
+from collections.abc import Callable
+
+from glovebox.box.files.failures import Refusal, refusal, shown
+from glovebox.box.files.paths.removing import remove_tree
+from glovebox.protocol.files import MoveObservation
+
+_AT_FDCWD = -100
+_RENAME_NOREPLACE = 1
+#: What systems and file systems say that do not know a way of moving.
+_UNSUPPORTED = frozenset({errno.ENOSYS, errno.EINVAL, errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK})
+
+
+def move(source: str, destination: str, *, into_directory: bool, overwrite: bool) -> MoveObservation:
+    """Move a path; `into_directory` tells that the destination must be a directory (a slash at its end).
+
+    Raises:
+        Refusal: the source is missing, the destination exists, or it cannot be done.
+    """
+    try:
+        status = os.lstat(source)
+    except OSError as error:
+        raise refusal(error, source) from error
+    is_directory = stat.S_ISDIR(status.st_mode)
+    target = destination
+    if os.path.isdir(destination):
+        target = os.path.join(destination, os.path.basename(source))
+    elif into_directory and not is_directory:
+        raise Refusal(
+            "not_found", f"The directory {shown(destination)} does not exist. Make it with mkdir first."
+        )
+    _check_places(source, target, is_directory)
+    try:
+        _move(source, target, status, overwrite)
+    except OSError as error:
+        raise _reason(error, source, target, overwrite) from error
+    return MoveObservation(
+        content=f"Moved {shown(source)} to {shown(target)}.", source=shown(source), destination=shown(target)
+    )
+
+
+def _check_places(source: str, target: str, is_directory: bool) -> None:
+    if source == "/":
+        raise Refusal("protected_path", "The root directory cannot be moved. Give a path below it.")
+    holder = os.path.realpath(os.path.dirname(target))
+    if (os.path.realpath(os.path.dirname(source)), os.path.basename(source)) == (
+        holder,
+        os.path.basename(target),
+    ):
+        raise Refusal(
+            "invalid_argument", f"{shown(source)} and the destination are the same. Choose another."
+        )
+    real = os.path.realpath(source)
+    if is_directory and os.path.commonpath([real, holder]) == real:
+        raise Refusal(
+            "invalid_argument", f"{shown(source)} cannot be moved into itself. Choose another destination."
+        )
+    try:
+        os.stat(f"{holder}/.")
+    except FileNotFoundError:
+        raise Refusal(
+            "not_found", f"The directory {shown(holder)} does not exist. Make it with mkdir first."
+        ) from None
+    except OSError as error:
+        raise refusal(error, holder) from error
+
+
+def _move(source: str, target: str, status: os.stat_result, overwrite: bool) -> None:
+    rename: Callable[[str, str], None] = _replace if overwrite else _rename_exclusively
+    try:
+        rename(source, target)
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+        if not overwrite and os.path.lexists(target):  # sooner than after a long copy
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), target) from error
+        _move_across(source, target, status, rename)
+
+
+def _replace(source: str, target: str) -> None:
+    os.rename(source, target)
+    # Of two names of the same file a rename leaves both.
+    with contextlib.suppress(FileNotFoundError):
+        if os.path.samestat(os.lstat(source), os.lstat(target)):
+            os.unlink(source)
+
+
+def _rename_exclusively(source: str, target: str) -> None:
+    """Rename, and fail when the target exists."""
+    renameat2 = _renameat2()
+    if renameat2 is not None:
+        try:
+            return renameat2(source, target)
+        except OSError as error:
+            if error.errno not in _UNSUPPORTED:
+                raise
+    if not os.path.isdir(source) or os.path.islink(source):
+        try:
+            os.link(source, target, follow_symlinks=False)
+        except OSError as error:
+            if error.errno not in _UNSUPPORTED:
+                raise
+        else:
+            return os.unlink(source)
+    if os.path.lexists(target):
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), target)
+    return os.rename(source, target)
+
+
+@functools.cache
+def _renameat2() -> Callable[[str, str], None] | None:
+    """The system call that renames without replacing, where the C library has it."""
+    import ctypes
+
+    try:
+        call = ctypes.CDLL(None, use_errno=True).renameat2
+    except (OSError, AttributeError):
+        return None
+    call.argtypes = [ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_uint]
+
+    def rename(source: str, target: str) -> None:
+        old, new = os.fsencode(source), os.fsencode(target)
+        if call(_AT_FDCWD, old, _AT_FDCWD, new, _RENAME_NOREPLACE):
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number), source, None, target)
+
+    return rename
+
+
+def _move_across(
+    source: str, target: str, status: os.stat_result, rename: Callable[[str, str], None]
+) -> None:
+    """Copy beside the target, rename, then remove the source."""
+    parent, name = os.path.split(target)
+    hidden = tempfile.mkdtemp(prefix=".move-", dir=parent)
+    try:
+        copy = os.path.join(hidden, name)
+        try:
+            _copy(source, copy)
+        except RecursionError as error:
+            raise Refusal("too_deep", f"{shown(source)} is nested too deeply. Use mv.") from error
+        rename(copy, target)
+    finally:
+        shutil.rmtree(hidden, ignore_errors=True)
+    try:
+        if stat.S_ISDIR(status.st_mode):
+            remove_tree(source)
+        else:
+            os.unlink(source)
+    except (OSError, Refusal) as error:
+        reason = refusal(error, source) if isinstance(error, OSError) else error
+        raise Refusal(
+            reason.error_id,
+            f"{shown(source)} was copied to {shown(target)}, but could not be deleted then: {reason.message}",
+        ) from error
+
+
+def _copy(source: str, target: str) -> None:
+    """Copy anything but sockets and devices, with its owner (where that is allowed), mode and times."""
+    status = os.lstat(source)
+    mode = status.st_mode
+    if stat.S_ISDIR(mode):
+        os.mkdir(target, 0o700)
+        with os.scandir(source) as scan:
+            names = [entry.name for entry in scan]
+        for name in names:
+            _copy(os.path.join(source, name), os.path.join(target, name))
+    elif stat.S_ISREG(mode):
+        shutil.copyfile(source, target, follow_symlinks=False)
+    elif stat.S_ISLNK(mode):
+        os.symlink(os.readlink(source), target)
+    elif stat.S_ISFIFO(mode):
+        os.mkfifo(target, 0o600)
+    else:
+        raise Refusal(
+            "not_a_file", f"{shown(source)} is a socket or device, which cannot change file systems."
+        )
+    with contextlib.suppress(PermissionError):
+        os.chown(target, status.st_uid, status.st_gid, follow_symlinks=False)
+    shutil.copystat(source, target, follow_symlinks=False)
+
+
+def _reason(error: OSError, source: str, target: str, overwrite: bool) -> Refusal:
+    """What a failed move means, and about which of the two paths."""
+    where = shown(target)
+    if error.errno in (errno.EEXIST, errno.ENOTEMPTY) and overwrite:
+        return Refusal("not_empty", f"{where} is a directory that is not empty. Delete it first.")
+    if error.errno == errno.EEXIST:
+        return Refusal(
+            "already_exists", f"{where} already exists. Set overwrite to replace it, or choose another."
+        )
+    if error.errno == errno.EISDIR:
+        return Refusal(
+            "is_a_directory", f"{where} is a directory, which a file cannot replace. Delete it first."
+        )
+    if error.errno == errno.ENOTDIR:
+        return Refusal(
+            "not_a_directory", f"{where} is a file, which a directory cannot replace. Delete it first."
+        )
+    if error.errno in (errno.ENOENT, errno.EBUSY):
+        return refusal(error, source)
+    return refusal(error, error.filename2 or error.filename or target)

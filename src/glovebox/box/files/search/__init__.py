@@ -1,0 +1,1 @@
+"""Finding files by name and lines by content."""

@@ -1,0 +1,73 @@
+"""Writing a file for the `write` action."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+
+from glovebox.box.files import atomic
+from glovebox.box.files.lines import splice
+from glovebox.box.files.locks import PathLocks
+from glovebox.box.files.workspace import Refused, Source
+
+#: The mode of a file that was not there before.
+NEW_FILE_MODE = 0o664
+
+
+def write_file(path: str, content: str, start: int, end: int, *, owner: int | None, locks: PathLocks) -> None:
+    """Put lines into a file, making it and its directory where they are missing.
+
+    New files and directories go to `owner`, user and group alike.
+
+    Raises:
+        Refused: it is not a file, not a text file, or its ownership could not be set after all.
+    """
+    real = os.path.realpath(path)
+    with locks.hold(real):
+        try:
+            with Source(path) as source:
+                _expect_regular(path, source.status.st_mode)
+                status, previous = source.status, source.content()
+        except FileNotFoundError:
+            _create(path, content, owner=owner, real=real)
+            return
+        try:
+            text = splice(previous.decode(), content, start, end)
+        except UnicodeDecodeError:
+            raise Refused(f"File could not be decoded as utf-8: {path}") from None
+        atomic.replace(path, text.encode(), real=real, status=status, previous=previous)
+
+
+def _expect_regular(path: str, mode: int) -> None:
+    if stat.S_ISDIR(mode):
+        raise Refused(f"Path is a directory: {path}. You can only write to files")
+    if not stat.S_ISREG(mode):
+        raise Refused(f"Path is not a regular file: {path}. You can only write to files")
+
+
+def _create(path: str, content: str, *, owner: int | None, real: str) -> None:
+    data = (content + "\n").encode()
+    directory = os.path.dirname(path)
+    if not os.path.isdir(directory):
+        _make_directories(directory, owner)
+    try:
+        refusal = atomic.create(path, data, real=real, mode=NEW_FILE_MODE, owner=owner)
+    except FileNotFoundError:
+        # A link that leads into a directory that is not there.
+        raise Refused(f"File not found: {path}") from None
+    if refusal is not None:
+        raise Refused(f"File {path} written, but failed to change ownership and permissions: {refusal}")
+
+
+def _make_directories(directory: str, owner: int | None) -> None:
+    missing = []
+    while directory and not os.path.lexists(directory):
+        missing.append(directory)
+        directory = os.path.dirname(directory)
+    for path in reversed(missing):
+        with contextlib.suppress(FileExistsError):  # another write was faster
+            os.mkdir(path)
+            if owner is not None and os.geteuid() == 0:
+                with contextlib.suppress(PermissionError):  # a file system without owners
+                    os.chown(path, owner, owner)

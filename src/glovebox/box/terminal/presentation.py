@@ -1,0 +1,46 @@
+"""From a command's raw output to the text of an answer. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from glovebox.box.terminal.rendering import render, unfinished
+from glovebox.box.terminal.retention import COLUMNS, ROWS, Kept, surviving
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """Output ready to be shown."""
+
+    content: str
+    #: How many lines are left of it, if its beginning is gone.
+    truncated_to: int | None = None
+    #: Whether it ended with a line end.
+    ends_line: bool = True
+    #: The end of the bytes that has to be shown again together with what follows.
+    unfinished: bytes = b""
+
+
+def show(kept: Kept, *, completed: bool) -> Shown:
+    """Render output as the contract's terminal would have it."""
+    lines = render(kept.data, rows=ROWS, columns=COLUMNS)
+    rows_before = max(kept.dropped_lines, kept.dropped_bytes // COLUMNS)
+    left = surviving(lines, rows_before, completed=completed)
+    truncated = left is not None
+    if left is None and kept.dropped_bytes:
+        # The terminal would have everything; of so long lines we have the beginning and the end.
+        head = render(kept.head, rows=ROWS, columns=COLUMNS)
+        missing = kept.dropped_bytes - len(kept.head)
+        left = [*head, f"[... {missing} bytes of output are not kept ...]", *lines]
+    shown = lines if left is None else left
+    return Shown(
+        content="\n".join(shown).strip(),
+        truncated_to=len(shown) if truncated else None,
+        ends_line=not lines[-1],
+        unfinished=b"" if completed else unfinished(kept.data),
+    )
+
+
+def without_echo(content: str, typed: str) -> str:
+    """Output without the input that the terminal echoed in front of it."""
+    return content.removeprefix(typed).lstrip() if typed else content

@@ -1,0 +1,104 @@
+"""Raw terminal output to the text a person would have seen. Pure functions of bytes."""
+
+from __future__ import annotations
+
+import codecs
+import re
+
+from glovebox.box.terminal.screen import SEQUENCE, Screen
+
+#: Anything that is not plain text, line ends and tabs.
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+#: What changes colours, titles, modes or makes a noise, and never what is where.
+_HARMLESS = re.compile(
+    r"\x1b\[[0-9;:]*m"
+    r"|\x1b\](?:[^\x07\x1b\n]*)(?:\x07|\x1b\\)?"
+    r"|\x1b[PX^_][^\x1b]*\x1b\\"
+    r"|\x1b\[\?(?!(?:1049|1047|47)[hl])[0-9;]*[hlrsu]"
+    r"|\x1b[()*+][0-9A-Za-z]|\x1b[=>]"
+    r"|[\x00-\x07\x0e-\x1a\x1c-\x1f\x7f-\x9f]"
+)
+#: What moves between lines, so that lines cannot be looked at one by one.
+_VERTICAL = re.compile(r"\x1b\[[0-9;]*[ABEFHJLMSTdfsu]|\x1b[78DEMc]|\x1b\[\?(?:1049|1047|47)[hl]|[\v\f]")
+_ERASE_RIGHT = re.compile(r"\x1b\[0?K")
+_ALTERNATE = re.compile(rb"\x1b\[\?(?:1049|1047|47)([hl])")
+_UNFINISHED = re.compile(
+    rb"(?:\x1b(?:\[[0-?]*[ -/]*|\][^\x07\x1b\n]*\x1b?|[PX^_][^\x1b]*\x1b?|[ -/]*)?"
+    rb"|[\xc2-\xf4][\x80-\xbf]{0,2})\Z"
+)
+#: Longer than any sequence that is worth waiting for.
+_LONGEST_SEQUENCE = 4096
+
+
+def _bad_bytes(error: UnicodeError) -> tuple[str, int]:
+    """Drop bytes that cannot start a character, as a terminal does; show a broken character as such."""
+    assert isinstance(error, UnicodeDecodeError)
+    return "" if error.reason == "invalid start byte" else "\ufffd", error.end
+
+
+_ERRORS = "glovebox.terminal"
+codecs.register_error(_ERRORS, _bad_bytes)
+
+
+def render(data: bytes, *, rows: int, columns: int) -> list[str]:
+    """The lines on the screen and above it; the last one is where the cursor would be."""
+    text = data.decode("utf-8", _ERRORS).replace("\r\n", "\n")
+    if _CONTROL.search(text):
+        text = re.sub("\r+\n", "\n", _HARMLESS.sub("", text))
+        if _VERTICAL.search(text):
+            screen = Screen(rows, columns)
+            screen.feed(text)
+            return screen.lines()
+    return [_line(line, columns) for line in text.split("\n")]
+
+
+def _line(text: str, columns: int) -> str:
+    if "\x1b" in text and "\r" not in text and "\b" not in text:
+        # Tools that colour matches erase to the right a lot, where nothing is.
+        plain = _ERASE_RIGHT.sub("", text)
+        text = text if _CONTROL.search(plain) else plain
+    if _CONTROL.search(text) or ("\t" in text and not text.isascii()):
+        screen = Screen(1, columns)
+        screen.feed(text)
+        return screen.lines()[0]
+    return text.expandtabs(8).rstrip()
+
+
+def unfinished(data: bytes) -> bytes:
+    """The end of `data` that has to be rendered again together with what follows.
+
+    That is everything since a program took over the screen, or a character or sequence cut in half.
+    """
+    switches = list(_ALTERNATE.finditer(data))
+    if switches and switches[-1][1] == b"h":
+        return data[switches[-1].start() :]
+    found = _UNFINISHED.search(data, max(0, len(data) - _LONGEST_SEQUENCE))
+    return found[0] if found else b""
+
+
+class LiveText:
+    """Text for those who watch: colours removed, nothing rearranged, as soon as it can be read.
+
+    A carriage return stays one: whoever shows the text may overwrite the line.
+    """
+
+    def __init__(self) -> None:
+        self._decoder = codecs.getincrementaldecoder("utf-8")(_ERRORS)
+        self._held = ""
+
+    def feed(self, data: bytes) -> str:
+        """What `data` adds to the text."""
+        text = self._held + self._decoder.decode(data)
+        self._held = ""
+        text = text.replace("\r\n", "\n")
+        if not _CONTROL.search(text):
+            return text
+        text = _ANY_CONTROL.sub("", text)
+        open_end = _OPEN_END.search(text, max(0, len(text) - _LONGEST_SEQUENCE))
+        if open_end:
+            self._held, text = open_end[0], text[: open_end.start()]
+        return text
+
+
+_ANY_CONTROL = re.compile(SEQUENCE.pattern + r"|[\x00-\x07\x0e-\x1a\x1c-\x1f\x7f-\x9f]")
+_OPEN_END = re.compile(r"(?:\r|\x1b(?:\[[0-?]*[ -/]*|\][^\x07\x1b\n]*\x1b?|[PX^_][^\x1b]*\x1b?|[ -/]*)?)\Z")

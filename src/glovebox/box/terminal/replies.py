@@ -1,0 +1,149 @@
+"""The contract's words: every answer of the terminal, as pure functions."""
+
+from __future__ import annotations
+
+import msgspec
+
+from glovebox.box.terminal.integration import Report
+from glovebox.protocol.observations import CmdOutputMetadata, CmdOutputObservation, ErrorObservation
+from glovebox.protocol.truncation import truncate
+
+CONTINUED = "[Below is the output of the previous command.]\n"
+
+_HINT = (
+    "You may wait longer to see additional output by sending empty command '', "
+    "send other commands to interact with the current process, "
+    'send keys ("C-c", "C-z", "C-d") to interrupt/kill the previous command before sending your new command, '
+    "or use the timeout parameter in execute_bash for future commands."
+)
+
+
+def nothing_to_retrieve() -> CmdOutputObservation:
+    """An empty command, and nothing is running."""
+    return CmdOutputObservation(
+        content="ERROR: No previous running command to retrieve logs from.", command=""
+    )
+
+
+def nothing_to_interact_with() -> CmdOutputObservation:
+    """Input, and nothing is running."""
+    return CmdOutputObservation(content="ERROR: No previous running command to interact with.", command="")
+
+
+def several_commands(commands: list[str]) -> ErrorObservation:
+    """More than one command on lines of their own."""
+    numbered = "\n".join(f"({number}) {command}" for number, command in enumerate(commands, 1))
+    return ErrorObservation(
+        content="ERROR: Cannot execute multiple commands at once.\n"
+        "Please run each command separately OR chain them into a single command via && or ;\n"
+        f"Provided commands:\n{numbered}"
+    )
+
+
+def unreadable(reason: str) -> ErrorObservation:
+    """A command that cannot be given to a shell."""
+    return ErrorObservation(content=f"ERROR: The command cannot be run: {reason}.")
+
+
+def still_running(command: str, content: str, *, continued: bool, hidden: bool) -> CmdOutputObservation:
+    """A new command while the previous one runs."""
+    suffix = (
+        f'\n[Your command "{command}" is NOT executed. The previous command is still running - '
+        "You CANNOT send new commands until the previous command is completed. "
+        f"By setting `is_input` to `true`, you can interact with the current process: {_HINT}]"
+    )
+    metadata = CmdOutputMetadata(prefix=CONTINUED if continued else "", suffix=suffix)
+    return _output(command, content, metadata, hidden=hidden)
+
+
+def no_new_output(command: str, content: str, *, continued: bool, seconds: float) -> CmdOutputObservation:
+    """The command runs on and has been silent for a while."""
+    suffix = f"\n[The command has no new output after {seconds:g} seconds. {_HINT}]"
+    return _output(command, content, CmdOutputMetadata(prefix=CONTINUED if continued else "", suffix=suffix))
+
+
+def timed_out(command: str, content: str, *, continued: bool, seconds: float) -> CmdOutputObservation:
+    """The command runs on and the caller's time is over."""
+    suffix = f"\n[The command timed out after {float(seconds)} seconds. {_HINT}]"
+    return _output(command, content, CmdOutputMetadata(prefix=CONTINUED if continued else "", suffix=suffix))
+
+
+def completed(
+    command: str, content: str, report: Report, *, prefix: str = "", note: str = "", hidden: bool = False
+) -> CmdOutputObservation:
+    """The command has ended."""
+    more = f" {note}" if note else ""
+    suffix = f"\n[The command completed with exit code {report.exit_code}.{more}]"
+    return _output(command, content, _metadata(report, prefix, suffix), hidden=hidden)
+
+
+def key_sent(command: str) -> str:
+    """The note that goes with a completed command after a control key."""
+    return f"CTRL+{command[2].upper()} was sent."
+
+
+def input_not_sent(command: str) -> str:
+    """The note for input that came when the command had already ended."""
+    return f'Your input "{command}" was NOT sent: the command had already ended.'
+
+
+def shell_ended(
+    command: str,
+    content: str,
+    report: Report | None,
+    *,
+    status: int | None,
+    cwd: str,
+    prefix: str = "",
+    hidden: bool = False,
+) -> CmdOutputObservation:
+    """The command ended the shell itself."""
+    how = "ended" if status is None else f"ended with exit code {status}"
+    suffix = (
+        f"\n[The shell itself {how}, and with it everything that was set in it. "
+        f"The next command gets a new shell in {_printable(cwd)}.]"
+    )
+    metadata = CmdOutputMetadata(prefix=prefix, suffix=suffix)
+    if report is not None:
+        metadata = _metadata(report, prefix, suffix)
+    metadata = msgspec.structs.replace(
+        metadata, exit_code=-1 if status is None else status, working_dir=_printable(cwd)
+    )
+    return _output(command, content, metadata, hidden=hidden)
+
+
+def shell_was_gone(status: int | None) -> str:
+    """The prefix of the first answer of a shell that took the place of one that ended unnoticed."""
+    how = "" if status is None else f" with exit code {status}"
+    return f"[The previous shell had ended{how}. This command ran in a new one.]\n"
+
+
+def output_truncated(lines: int) -> str:
+    """The prefix for output whose beginning is gone."""
+    return f"[Previous command outputs are truncated. Showing the last {lines} lines of the output below.]\n"
+
+
+def _metadata(report: Report, prefix: str, suffix: str) -> CmdOutputMetadata:
+    return CmdOutputMetadata(
+        exit_code=report.exit_code,
+        pid=report.background_pid,
+        username=report.username,
+        hostname=report.hostname,
+        working_dir=_printable(report.working_dir),
+        py_interpreter_path=_printable(report.python),
+        prefix=prefix,
+        suffix=suffix,
+    )
+
+
+def _output(
+    command: str, content: str, metadata: CmdOutputMetadata, *, hidden: bool = False
+) -> CmdOutputObservation:
+    return CmdOutputObservation(
+        content=content if hidden else truncate(content), command=command, metadata=metadata, hidden=hidden
+    )
+
+
+def _printable(path: str) -> str:
+    """A path as text: bytes that are no UTF-8 cannot travel in JSON."""
+    return path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

@@ -1,0 +1,532 @@
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+import psutil
+import pytest
+from blockbuster import blockbuster_ctx
+
+from glovebox.box.files.search import grepping
+from glovebox.protocol.files import GrepAction, GrepObservation
+from tests.box.files.acting import Acting, below, needs_permissions, plant, plant_bytes_name
+
+needs_ripgrep = pytest.mark.skipif(shutil.which("rg") is None, reason="ripgrep is what is compared with")
+
+
+class Engines:
+    """Every engine there is here, asked the same question."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.python = Acting(directory, ripgrep=None)
+        self.ripgrep = Acting(directory) if shutil.which("rg") else None
+
+    async def do(self, action: GrepAction) -> GrepObservation:
+        """The one answer they give."""
+        answer = await self.python.do(action)
+        if self.ripgrep is not None:
+            assert await self.ripgrep.do(action) == answer
+        return answer
+
+    async def lines(self, pattern: str, **options: object) -> list[str]:
+        """What matches, as `path:line:text` below the test's directory."""
+        answer = await self.do(msgspec.convert({"pattern": pattern, **options}, GrepAction))
+        paths = below(self.directory, [match.path for match in answer.matches])
+        return [
+            f"{path}:{match.line}:{match.text}" for path, match in zip(paths, answer.matches, strict=True)
+        ]
+
+    def close(self) -> None:
+        self.python.close()
+        if self.ripgrep is not None:
+            self.ripgrep.close()
+
+
+@pytest.fixture
+def engines(tmp_path: Path) -> Iterator[Engines]:
+    engines = Engines(tmp_path)
+    yield engines
+    engines.close()
+
+
+async def test_lines_come_in_order_of_path_and_number(engines: Engines) -> None:
+    plant(engines.directory, {"b": "x\n", "a/z": "x\nno\nx", "a.txt": "x\n", "Z": "x\n", "é": "x\n"})
+    expected = ["Z:1:x", "a.txt:1:x", "a/z:1:x", "a/z:3:x", "b:1:x", "é:1:x"]
+    assert await engines.lines("x") == expected
+
+
+TEXT = """\
+def hello(name):
+    print(f"Hello, {name}!")
+\treturn None
+
+# Größe café naïve ﬁ ǅ
+x = [1, 22, 333] ** 2
+foo.bar foo_bar foo-bar FOO
+if (a && b) || c { d }
+"""
+
+
+@pytest.mark.parametrize(
+    ("pattern", "numbers"),
+    [
+        ("hello", [1]),
+        ("(?i)hello", [1, 2]),
+        ("H(?i)ELLO", [2]),
+        ("(?i:H)ello", [1, 2]),
+        ("(?i)H(?-i)ELLO", []),
+        ("^def", [1]),
+        ("^\\s", [2, 3]),
+        ("^\\t", [3]),
+        ("None$", [3]),
+        ("^$", [4]),
+        ("\\d{2,3}", [6]),
+        ("\\d{2}\\b", [6]),
+        ("\\bfoo\\b", [7]),
+        ("foo\\.bar", [7]),
+        ("foo.bar.*FOO$", [7]),
+        ("[[:digit:]]+,", [6]),
+        ("[^\\x00-\\x7f]", [5]),
+        ("Gr.{2}e", [5]),
+        ("gr[öo]ß", []),
+        ("(?i)GRÖSSE", []),
+        ("(?i)GRÖßE", [5]),
+        ("caf\\w\\b", [5]),
+        ("na\\u00efve", [5]),
+        ("\\x{FB01}", [5]),
+        ("(?i)ǆ", [5]),
+        ("\\{name\\}", [2]),
+        ("{name}", [2]),
+        ("{ d }", [8]),
+        ("a && b", [8]),
+        ("(hello|return|c) ", [3, 8]),
+        ("(?P<word>ret)urn", [3]),
+        ("(?<word>ret)urn", [3]),
+        ("ret(?:urn)? N", [3]),
+        ("l{2}", [1, 2]),
+        ("l{2,}o", [1, 2]),
+        ("l{,2}o,", [2]),
+        ("x*", [1, 2, 3, 4, 5, 6, 7, 8]),
+        ("(x|)$", [1, 2, 3, 4, 5, 6, 7, 8]),
+        ("[]]", [6]),
+        ("[a-]b", [7]),
+        ("[\\w-]bar", [7]),
+        ("[^\\W_]bar", []),
+        ("\\B_bar", [7]),
+        ("\\Bhello", []),
+        ("\\S+\\(name\\)", [1]),
+        ("\\*\\*", [6]),
+        ("\\|\\|", [8]),
+        ("a.*?b", [7, 8]),
+    ],
+)
+async def test_a_pattern_matches_the_lines_it_describes(
+    engines: Engines, pattern: str, numbers: list[int]
+) -> None:
+    plant(engines.directory, {"file": TEXT})
+    answer = await engines.do(GrepAction(pattern=pattern))
+    assert [match.line for match in answer.matches] == numbers
+
+
+async def test_a_literal_is_found_as_it_is(engines: Engines) -> None:
+    plant(engines.directory, {"file": TEXT})
+    assert await engines.lines("[1, 22, 333] ** 2", literal=True) == ["file:6:x = [1, 22, 333] ** 2"]
+    assert await engines.lines("(NAME)", literal=True) == []
+    assert await engines.lines("(NAME)", literal=True, ignore_case=True) == ["file:1:def hello(name):"]
+    assert await engines.lines("GRÖßE", literal=True, ignore_case=True) != []
+
+
+async def test_line_endings_of_both_kinds_are_no_part_of_a_line(engines: Engines) -> None:
+    plant(
+        engines.directory, {"dos": "one\r\ntwo\r\n\r\nfour", "unix": "one\ntwo\n\nfour\n", "old": "one\rtwo"}
+    )
+    assert await engines.lines("o$") == ["dos:2:two", "old:1:one\rtwo", "unix:2:two"]
+    assert await engines.lines("^$") == ["dos:3:", "unix:3:"]
+    assert await engines.lines("^...$") == ["dos:1:one", "dos:2:two", "unix:1:one", "unix:2:two"]
+    assert await engines.lines("four") == ["dos:4:four", "unix:4:four"]
+
+
+async def test_a_byte_order_mark_hides_nothing(engines: Engines) -> None:
+    plant(engines.directory, {"file": b"\xef\xbb\xbf#include\n#include\n"})
+    assert await engines.lines("^#include$") == ["file:1:#include", "file:2:#include"]
+
+
+async def test_bytes_that_are_no_text_are_matched_by_nothing_and_shown_replaced(engines: Engines) -> None:
+    plant(engines.directory, {"latin": b"caf\xe9 latte\ncaf\xc3\xa9\n\xff\xfe\n"})
+    assert await engines.lines("caf.") == ["latin:2:café"]
+    assert await engines.lines("latte") == ["latin:1:caf\N{REPLACEMENT CHARACTER} latte"]
+    assert await engines.lines("^[^x]+$") == ["latin:2:café"]
+    assert await engines.lines("^$") == []
+
+
+async def test_binary_files_are_left_out_and_counted_when_they_match(engines: Engines) -> None:
+    plant(
+        engines.directory,
+        {
+            "early": b"\0needle\n",
+            "late": b"needle\n" + b"x" * 200_000 + b"\n\0\nneedle\n",
+            "other": b"\0hay\n",
+            "text": "needle\n",
+        },
+    )
+    answer = await engines.do(GrepAction(pattern="needle"))
+    assert below(engines.directory, [match.path for match in answer.matches]) == ["text"]
+    assert (answer.total, answer.files, answer.binary) == (1, 1, 2)
+    assert "2 binary files" in answer.content
+
+
+async def test_include_hidden_and_gitignore_choose_the_files(engines: Engines) -> None:
+    plant(
+        engines.directory,
+        {
+            ".git/HEAD": "x",
+            ".gitignore": "out/\n",
+            "a.py": "x",
+            "src/b.py": "x",
+            "src/c.ts": "x",
+            "out/d.py": "x",
+            ".hidden/e.py": "x",
+        },
+    )
+    assert await engines.lines("x") == ["a.py:1:x", "src/b.py:1:x", "src/c.ts:1:x"]
+    assert await engines.lines("x", include="*.py") == ["a.py:1:x", "src/b.py:1:x"]
+    assert await engines.lines("x", include="src/*.{py,ts}") == ["src/b.py:1:x", "src/c.ts:1:x"]
+    assert await engines.lines("x", include="nowhere/*") == []
+    assert await engines.lines("x", include="*.py", hidden=True) == [
+        ".hidden/e.py:1:x",
+        "a.py:1:x",
+        "src/b.py:1:x",
+    ]
+    assert await engines.lines("x", include="*.py", respect_gitignore=False) == [
+        "a.py:1:x",
+        "out/d.py:1:x",
+        "src/b.py:1:x",
+    ]
+    assert await engines.lines("x", path="out") == ["out/d.py:1:x"]
+
+
+async def test_a_single_file_is_searched_whatever_it_is_called(engines: Engines) -> None:
+    plant(engines.directory, {".hidden": "x\ny\n", "-": "x\n", "-e": "x\n"})
+    assert await engines.lines("x", path=".hidden", include="*.py") == [".hidden:1:x"]
+    assert await engines.lines("x") == ["-:1:x", "-e:1:x"]
+    (engines.directory / "link").symlink_to(".hidden")
+    assert await engines.lines("y", path="link") == ["link:2:y"]
+
+
+async def test_context_surrounds_each_match(engines: Engines) -> None:
+    plant(engines.directory, {"file": "1\n2\nx3\n4\nx5\n6\n7\n8\nx9", "next": "x"})
+    answer = await engines.do(GrepAction(pattern="x", context=1))
+    assert [(match.before, match.after) for match in answer.matches] == [
+        (["2"], ["4"]),
+        (["4"], ["6"]),
+        (["8"], []),
+        ([], []),
+    ]
+    path, following = engines.directory / "file", engines.directory / "next"
+    assert answer.content.splitlines() == [
+        f"{path}-2-2",
+        f"{path}:3:x3",
+        f"{path}-4-4",
+        f"{path}:5:x5",
+        f"{path}-6-6",
+        "--",
+        f"{path}-8-8",
+        f"{path}:9:x9",
+        "--",
+        f"{following}:1:x",
+    ]
+    answer = await engines.do(GrepAction(pattern="x5", context=2, before=3, after=0))
+    assert (answer.matches[0].before, answer.matches[0].after) == (["2", "x3", "4"], [])
+
+
+async def test_pages_follow_each_other(engines: Engines) -> None:
+    plant(engines.directory, {"a": "x\n" * 3, "b": "x\n" * 4})
+    pages = [await engines.do(GrepAction(pattern="x", limit=3))]
+    while (offset := pages[-1].next_offset) is not None:
+        pages.append(await engines.do(GrepAction(pattern="x", limit=3, offset=offset)))
+    assert [len(page.matches) for page in pages] == [3, 3, 1]
+    assert {(page.total, page.files) for page in pages} == {(7, 2)}
+    assert [match.line for page in pages for match in page.matches] == [1, 2, 3, 1, 2, 3, 4]
+    assert (
+        pages[0].content.splitlines()[-1]
+        == "[1-3 of 7 matching lines in 2 files. The next page is at offset 3.]"
+    )
+    beyond = await engines.do(GrepAction(pattern="x", offset=50))
+    assert (beyond.matches, beyond.total, beyond.next_offset) == ([], 7, None)
+
+
+async def test_a_page_of_much_text_ends_early(engines: Engines, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(grepping, "_MAX_PAGE", 5_000)
+    plant(engines.directory, {"a": ("x" * 900 + "\n") * 20})
+    first = await engines.do(GrepAction(pattern="x"))
+    assert first.next_offset is not None
+    assert len(first.matches) == first.next_offset < 10
+    second = await engines.do(GrepAction(pattern="x", offset=first.next_offset))
+    assert second.matches[0].line == first.next_offset + 1
+
+
+async def test_long_lines_are_cut_around_the_match(engines: Engines) -> None:
+    plant(
+        engines.directory,
+        {
+            "a": "é" * 50_000 + "needle" + "ü" * 50_000 + "\n",
+            "b": "needle" + "x" * 5_000,
+            "c": "x" * 5_000 + "needle\r\n",
+            "d": "x" * 994 + "needle\n",
+        },
+    )
+    answer = await engines.do(GrepAction(pattern="needle"))
+    middle, start, end, whole = (match.text for match in answer.matches)
+    assert middle.startswith("[…]éé")
+    assert middle.endswith("üü[…]")
+    assert "éneedleü" in middle
+    assert start.startswith("needlexx")
+    assert start.endswith("x[…]")
+    assert end.startswith("[…]xx")
+    assert end.endswith("xneedle")
+    assert {len(text.replace("[…]", "")) for text in (middle, start, end, whole)} == {1000}
+
+
+async def test_long_lines_of_context_are_cut_too(engines: Engines) -> None:
+    plant(engines.directory, {"a": "x" * 300_000 + "\nneedle\n" + "y" * 300_000 + "\n"})
+    (match,) = (await engines.do(GrepAction(pattern="needle", context=2))).matches
+    assert match.before == ["[…]" + "x" * 1000]
+    assert match.after == ["y" * 1000 + "[…]"]
+
+
+async def test_names_that_are_not_utf8_are_searched(engines: Engines) -> None:
+    plant_bytes_name(engines.directory, b"bad\xff.txt", b"x\n")
+    assert await engines.lines("x") == ["bad\N{REPLACEMENT CHARACTER}.txt:1:x"]
+
+
+async def test_pipes_devices_and_links_are_passed_by(engines: Engines) -> None:
+    os.mkfifo(engines.directory / "pipe")
+    plant(engines.directory, {"a": "x\n"})
+    (engines.directory / "link").symlink_to("a")
+    (engines.directory / "loop").symlink_to(".")
+    assert await engines.lines("x") == ["a:1:x"]
+    refused = await engines.python.refused(GrepAction(pattern="x", path="pipe"))
+    assert refused.error_id == "not_a_file"
+
+
+@needs_permissions
+async def test_what_cannot_be_read_is_counted(engines: Engines) -> None:
+    plant(engines.directory, {"open": "x", "closed": "x", "directory/a": "x"})
+    (engines.directory / "closed").chmod(0)
+    (engines.directory / "directory").chmod(0)
+    try:
+        answer = await engines.do(GrepAction(pattern="x"))
+    finally:
+        (engines.directory / "directory").chmod(0o700)
+    assert (answer.total, answer.skipped) == (1, 2)
+    assert "could not be read" in answer.content
+
+
+@pytest.mark.parametrize(
+    ("pattern", "where"),
+    [
+        ("", 1),
+        ("a(b", 2),
+        ("a)b", 2),
+        ("a[b", 2),
+        ("a\\", 2),
+        ("*a", 1),
+        ("a**", 3),
+        ("a|*", 3),
+        ("^*", 2),
+        ("a{3,2}", 2),
+        ("a{1001}", 2),
+        ("a++", 3),
+        ("(?=a)", 1),
+        ("x(?<!a)b", 2),
+        ("(a)\\1", 4),
+        ("a\\nb", 2),
+        ("a\nb", 2),
+        ("[z-a]", 2),
+        ("[a-\\d]", 4),
+        ("[[:nope:]]", 2),
+        ("[a&&b]", 3),
+        ("\\pL", 1),
+        ("\\<a", 1),
+        ("\\Aa", 1),
+        ("\\y", 1),
+        ("(?x)a", 1),
+        ("(?#a)", 1),
+        ("(?P=a)", 1),
+        ("\\x{110000}", 10),
+        ("(" * 60 + ")" * 60, 52),
+        ("a" * 10_001, 10_001),
+    ],
+)
+async def test_a_pattern_that_is_wrong_is_told_where(engines: Engines, pattern: str, where: int) -> None:
+    refused = await engines.python.refused(GrepAction(pattern=pattern))
+    assert refused.error_id == "invalid_pattern"
+    assert f"at character {where}:" in refused.content
+
+
+@pytest.mark.parametrize(
+    ("action", "error_id"),
+    [
+        (GrepAction(pattern="x", limit=0), "invalid_argument"),
+        (GrepAction(pattern="x", limit=10_001), "invalid_argument"),
+        (GrepAction(pattern="x", offset=-1), "invalid_argument"),
+        (GrepAction(pattern="x", context=-1), "invalid_argument"),
+        (GrepAction(pattern="x", before=101), "invalid_argument"),
+        (GrepAction(pattern="x", path=""), "invalid_argument"),
+        (GrepAction(pattern="x", path="\0"), "invalid_argument"),
+        (GrepAction(pattern="x", include="/etc/*"), "invalid_argument"),
+        (GrepAction(pattern="x", include="../*"), "invalid_argument"),
+        (GrepAction(pattern="x", include="[a"), "invalid_pattern"),
+        (GrepAction(pattern="a\nb", literal=True), "invalid_pattern"),
+        (GrepAction(pattern="", literal=True), "invalid_pattern"),
+        (GrepAction(pattern="x", path="missing"), "not_found"),
+        (GrepAction(pattern="x", path="file/below"), "not_a_directory"),
+        (GrepAction(pattern="x", path="/dev/null"), "not_a_file"),
+    ],
+)
+async def test_what_cannot_be_searched_is_refused(
+    engines: Engines, action: GrepAction, error_id: str
+) -> None:
+    plant(engines.directory, {"file": ""})
+    assert (await engines.python.refused(action)).error_id == error_id
+
+
+async def test_a_file_that_a_command_is_still_writing_is_found(engines: Engines) -> None:
+    async def finish() -> None:
+        plant(engines.directory, {"late": "x"})
+
+    engines.python.shell.when_asked = finish
+    answer = await engines.python.do(GrepAction(pattern="x", path="late"))
+    assert answer.total == 1
+    assert engines.python.shell.asked == 1
+
+
+async def test_nothing_found_is_said(engines: Engines) -> None:
+    answer = await engines.do(GrepAction(pattern="x"))
+    assert (answer.matches, answer.total, answer.incomplete) == ([], 0, False)
+    assert answer.content == f"No line in {engines.directory} matches x."
+
+
+async def test_a_search_ends_at_its_limit_of_results(
+    engines: Engines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(grepping, "MAX_RESULTS", 5)
+    plant(engines.directory, {"a": "x\n" * 3, "b": b"x\0", "c": "x\n" * 3, "d": b"x\0"})
+    answer = await engines.do(GrepAction(pattern="x"))
+    assert (answer.total, answer.files, answer.incomplete, answer.binary) == (5, 2, True, 1)
+    plant(engines.directory, {"c": "x\n" * 2})
+    answer = await engines.do(GrepAction(pattern="x"))
+    assert (answer.total, answer.files, answer.incomplete, answer.binary) == (5, 2, False, 2)
+
+
+async def test_far_more_matches_than_are_wanted_are_cut_at_the_same_line(
+    engines: Engines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(grepping, "MAX_RESULTS", 700)
+    plant(engines.directory, {f"{index:03}": "x\n" * 50 for index in range(100)})
+    answer = await engines.do(GrepAction(pattern="x", offset=690))
+    assert (answer.total, answer.incomplete) == (700, True)
+    assert below(engines.directory, [match.path for match in answer.matches]) == ["013"] * 10
+
+
+async def test_many_files_are_searched_in_portions(engines: Engines) -> None:
+    directory = engines.directory / ("d" * 200) / ("e" * 200)
+    plant(directory, {f"{'f' * 200}{index}": f"x{index}\n" for index in range(2_500)})
+    answer = await engines.do(GrepAction(pattern="x\\d*7$", limit=1000))
+    assert answer.total == 250
+
+
+async def test_a_pattern_that_takes_forever_ends_with_the_time_given(engines: Engines) -> None:
+    plant(engines.directory, {"a": "y" + "x" * 5000 + "\n"})
+    action = GrepAction(pattern="(x+x+)+y", timeout=1.5)
+    answer = await asyncio.wait_for(engines.python.do(action), 20)
+    assert answer.incomplete
+    assert (answer.total, _children()) == (0, [])
+
+
+async def test_what_was_found_before_the_time_was_up_is_answered(engines: Engines) -> None:
+    plant(engines.directory, {"a": "xxy\n", "b": "y" + "x" * 5000 + "\n"})
+    answer = await engines.python.do(GrepAction(pattern="(x+x+)+y", timeout=2))
+    assert (answer.total, answer.incomplete) == (1, True)
+
+
+async def test_a_search_that_is_given_up_leaves_no_process(engines: Engines) -> None:
+    plant(engines.directory, {"a": "y" + "x" * 5000 + "\n"})
+    search = asyncio.create_task(engines.python.do(GrepAction(pattern="(x+x+)+y")))
+    await _until(lambda: bool(_children()))
+    search.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await search
+    assert _children() == []
+
+
+@needs_ripgrep
+async def test_no_engine_leaves_a_process_or_a_descriptor(engines: Engines) -> None:
+    plant(engines.directory, {"a": "x\n"})
+    await engines.do(GrepAction(pattern="x"))
+    before = psutil.Process().num_fds()
+    for _ in range(5):
+        await engines.do(GrepAction(pattern="x"))
+    assert _children() == []
+    assert psutil.Process().num_fds() <= before
+
+
+@needs_ripgrep
+async def test_ripgrep_is_used_where_it_is_installed(tmp_path: Path) -> None:
+    plant(tmp_path, {"tools/rg": f'#!/bin/sh\necho >> {tmp_path}/used\nexec rg "$@"\n', "text/a": "needle\n"})
+    (tmp_path / "tools/rg").chmod(0o755)
+    acting = Acting(tmp_path, ripgrep=str(tmp_path / "tools/rg"))
+    answer = await acting.do(GrepAction(pattern="needle", path="text"))
+    acting.close()
+    assert answer.total == 1
+    assert (tmp_path / "used").read_text() == "\n"
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "#!/bin/sh\nexit 2\n",
+        "#!/bin/sh\necho nonsense\n",
+        "#!/bin/sh\nkill -9 $$\n",
+        "#!/nonexistent/interpreter\n",
+        "#!/bin/sh\nexec 0<&-\nexit 0\n",
+        "#!/bin/sh\nhead -c 40000000 /dev/zero\nsleep 60\n",
+        "#!/bin/sh\necho nonsense\nsleep 60\n",
+    ],
+)
+async def test_a_broken_ripgrep_is_done_without(tmp_path: Path, program: str) -> None:
+    plant(tmp_path, {"tools/rg": program, "text/a": "needle\n"})
+    (tmp_path / "tools/rg").chmod(0o755)
+    acting = Acting(tmp_path, ripgrep=str(tmp_path / "tools/rg"))
+    answer = await acting.do(GrepAction(pattern="needle", path="text"))
+    acting.close()
+    assert _children() == []
+    assert (answer.total, answer.incomplete) == (1, False)
+
+
+async def test_a_search_does_not_block_the_event_loop(engines: Engines) -> None:
+    plant(engines.directory, {".git/HEAD": "", ".gitignore": "c", "a/b": "x"})
+    with blockbuster_ctx("glovebox"):
+        answer = await engines.do(GrepAction(pattern="x"))
+    assert answer.total == 1
+
+
+async def test_big_files_are_searched_to_their_end(engines: Engines) -> None:
+    plant(engines.directory, {"big": b"some line of text, \xc3\xa9\n" * 200_000 + b"needle\n"})
+    assert await engines.lines("needle$") == ["big:200001:needle"]
+    assert await engines.lines("n[e]{2}dl.") == ["big:200001:needle"]
+
+
+def _children() -> list[psutil.Process]:
+    return psutil.Process().children(recursive=True)
+
+
+async def _until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not condition():  # noqa: ASYNC110 - nothing tells that a process has begun
+            await asyncio.sleep(0.01)

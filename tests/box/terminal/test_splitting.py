@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from glovebox.box.terminal.splitting import split_commands
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "echo a; echo b",
+        "a && b",
+        "a &&\nb",
+        "a |\nb",
+        "for i in 1 2; do\n  echo $i\ndone",
+        "if true\nthen\n  ls\nfi",
+        "f() {\n  echo one\n  echo two\n}",
+        "cat <<EOF\nhello\n\nworld\nEOF",
+        "echo 'one\ntwo'",
+        "echo one \\\n  two",
+        "echo a # c\n# d",
+        "# only a comment",
+        "# comment\necho after",
+        "echo a\n\n\n",
+    ],
+)
+def test_this_is_one_command(text: str) -> None:
+    assert split_commands(text) == [text]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[[ -f a ]]\nls",
+        "case a in\n  a) ls;;\nesac\nls",
+        "echo $((1 + 1))\nls",
+        "time ls\nls",
+        "a=(1 2)\nls",
+        "echo 'unclosed\nls",
+        "echo `unclosed\nls",
+        "cat <<EOF\nnever ends",
+        "cat <<'EOF'\nquoted\nEOF\nls",
+    ],
+)
+def test_what_the_parser_does_not_understand_is_one_command(text: str) -> None:
+    assert split_commands(text) == [text]
+
+
+@pytest.mark.parametrize(
+    ("text", "commands"),
+    [
+        ("echo a\necho b", ["echo a", "echo b"]),
+        ("ls &\necho b", ["ls &", "echo b"]),
+        ("a && b\nc", ["a && b", "c"]),
+        ("for i in 1; do\nls\ndone\necho z", ["for i in 1; do\nls\ndone", "echo z"]),
+        ("f() { ls; }\nf", ["f() { ls; }", "f"]),
+        ("((x++))\nls", ["((x++))", "ls"]),
+        ("cat <(ls)\nls", ["cat <(ls)", "ls"]),
+        ("cat <<EOF\nbody\nEOF\necho second", ["cat <<EOF\nbody\nEOF", "echo second"]),
+        ("echo a # one\n# two\n\necho b", ["echo a # one\n# two", "echo b"]),
+        ("# first\necho a\necho b", ["# first\necho a", "echo b"]),
+    ],
+)
+def test_commands_on_lines_of_their_own_are_several(text: str, commands: list[str]) -> None:
+    assert split_commands(text) == commands
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "echo a\n" * 150_000,
+        "(" * 9_000 + "\n",
+        "echo " + "$(" * 3_000 + "ls" + ")" * 3_000 + "\nls",
+        "if true; then\n" * 600,
+    ],
+)
+def test_an_absurd_text_is_decided_soon(text: str) -> None:
+    begin = time.monotonic()
+    split_commands(text)
+    assert time.monotonic() - begin < 5
