@@ -70,6 +70,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a look in passing: about a minute")
     parser.add_argument("--no-reference", action="store_true", help="leave the OpenHands server out")
+    parser.add_argument("--bare-reference", action="store_true", help="the OpenHands server without plugins")
     parser.add_argument("--no-swerex", action="store_true", help="leave SWE-ReX out")
     parser.add_argument("--reference-url", metavar="URL", help="a reference server that already runs")
     parser.add_argument("--reference-key", metavar="KEY", default="", help="its session API key")
@@ -91,7 +92,7 @@ class Run:
         if not options.no_reference:
             self.names.append(Reference.name)
             if not self.reference_url:
-                self.competitors.append(Reference())
+                self.competitors.append(Reference(is_bare=options.bare_reference))
         if not options.no_swerex:
             self.names.append(SweRexServer.name)
             self.competitors.append(SweRexServer())

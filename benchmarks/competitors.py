@@ -96,11 +96,12 @@ class Glovebox(Competitor):
 
 
 class Reference(Competitor):
-    """The action execution server of OpenHands, with its IPython plugin and without its browser."""
+    """The action execution server of OpenHands, with or without its IPython plugin, without its browser."""
 
     name = "reference"
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_bare: bool = False) -> None:
+        self._plugins = [] if is_bare else ["--plugins", "agent_skills", "jupyter"]
         self._folder = cache_folder() / "openhands"
         self._python = self._folder / "bin" / "python"
 
@@ -119,7 +120,7 @@ class Reference(Competitor):
         user = "root" if os.getuid() == 0 else os.environ.get("USER", "openhands")
         return [
             *(str(self._python), "-u", "-m", "openhands.runtime.action_execution_server", str(port)),
-            *("--working-dir", str(folder), "--plugins", "agent_skills", "jupyter"),
+            *("--working-dir", str(folder), *self._plugins),
             *("--username", user, "--user-id", str(os.getuid()), "--no-enable-browser"),
         ]
 
@@ -141,7 +142,8 @@ class Reference(Competitor):
     def version(self) -> str:
         """The package's version."""
         version = _distribution_version(self._python, "openhands-ai")
-        return f"OpenHands {version}, listening on all interfaces while it is measured"
+        kind = "with agent_skills and jupyter" if self._plugins else "without plugins"
+        return f"OpenHands {version}, {kind}, listening on all interfaces while it is measured"
 
 
 class SweRexServer(Competitor):

@@ -101,4 +101,9 @@ def _ratio(row: Row, name: str, base: str) -> str:
     ours, theirs = row.cells.get(base, Cell()).values, row.cells.get(name, Cell()).values
     if not row.better or not ours or not theirs or not all(ours):
         return ""
-    return " / ".join(f"{_number(b / a)}×" for a, b in zip(ours, theirs, strict=True))
+    return " / ".join(_times(b / a) for a, b in zip(ours, theirs, strict=True))
+
+
+def _times(ratio: float) -> str:
+    """A ratio, also when it is very small."""
+    return f"{ratio:.2g}×" if 0 < ratio < 0.1 else f"{_number(ratio)}×"

@@ -26,6 +26,11 @@ def test_a_ratio_divides_the_other_value_by_ours() -> None:
     assert cells_of(report, "latency") == ["ms ↓", "2 / 4", "3 / 40", "1.50× / 10×"]
 
 
+def test_a_very_small_ratio_is_not_shown_as_zero() -> None:
+    cells = {"ours": Cell((650.0,)), "theirs": Cell((1.69,))}
+    assert cells_of(report_of(Row("rate", "req/s", cells, better="higher")), "rate")[3] == "0.0026×"
+
+
 def test_a_count_has_no_ratio_and_tells_out_of_how_many() -> None:
     report = report_of(
         Row("wrong", "", {"ours": Cell((0,), out_of=9), "theirs": Cell((2,), out_of=7)}, better="")

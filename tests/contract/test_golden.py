@@ -18,7 +18,19 @@ FILES = "^(http|read|write|aci|edit|list|upload|download)"
 DEVIATIONS = {
     ("aci_view_dir", "name with a space"),
     ("download", "single file gives an empty archive"),
+    ("edit_encoding", "view with line separators"),
+    ("edit_str_replace", "bytes of the CRLF file"),
     ("upload_single", "where it went"),
+}
+TERMINAL_DEVIATIONS = {
+    ("run_cwd_double_quote", "command there"),
+    ("run_cwd_double_quote", "enter a directory with a double quote"),
+    ("run_multiline", "comment only"),
+    ("run_multiline", "comment then command"),
+    ("run_quoting", "dash command"),
+    ("run_quoting", "escaped pipe"),
+    ("run_quoting", "find -exec with escaped semicolon"),
+    ("run_quoting", "semicolon at the end"),
 }
 
 pytestmark = pytest.mark.skipif(not TOOL.exists(), reason="the recordings are not at hand")
@@ -45,6 +57,11 @@ def replay(tmp_path: Path, profile: str, only: str, key: str, *flags: str) -> se
 def test_http_and_file_recordings_are_answered_alike(tmp_path: Path) -> None:
     plugins = ("--plugins", "agent_skills", "jupyter")
     assert replay(tmp_path, "default", FILES, "golden-key-4711", *plugins) == DEVIATIONS
+
+
+@pytest.mark.timeout(600)
+def test_terminal_recordings_are_answered_alike(tmp_path: Path) -> None:
+    assert replay(tmp_path, "default", "^run", "golden-key-4711") == TERMINAL_DEVIATIONS
 
 
 @pytest.mark.timeout(300)

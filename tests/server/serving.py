@@ -44,7 +44,7 @@ def serving(app: ASGIApp) -> Iterator[int]:
     listener = socket.create_server(("127.0.0.1", 0))
     port: int = listener.getsockname()[1]
     server = uvicorn.Server(_config(app))
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
     thread.start()
     try:
         wait_until(lambda: server.started, what="the server")
@@ -73,7 +73,15 @@ def descriptors() -> int:
 
 
 def _config(app: ASGIApp) -> uvicorn.Config:
-    return uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", http="httptools", ws="none")
+    return uvicorn.Config(
+        app,
+        log_config=None,
+        access_log=False,
+        lifespan="off",
+        http="httptools",
+        ws="none",
+        timeout_graceful_shutdown=2,  # a test that fails must not wait for the connection it left open
+    )
 
 
 def main(working_dir: str) -> None:

@@ -33,7 +33,8 @@ def guard(key: str = "", **options: Any) -> Guard:
 @pytest.mark.parametrize(
     "host",
     ["127.0.0.1:8000", "localhost:8000", "LOCALHOST", "[::1]:8000", "172.17.0.2:8000", "box-1:8000",
-     "host.docker.internal", "glovebox.agents.svc", "box.agents.svc.cluster.local", "my-mac.local", "localhost."],
+     "host.docker.internal", "glovebox.agents.svc", "box.agents.svc.cluster.local", "my-mac.local",
+     "localhost."],
 )  # fmt: skip
 async def test_without_a_key_names_that_no_page_can_own_are_answered(host: str) -> None:
     assert (await ask(guard(), host=host))[0] == 200

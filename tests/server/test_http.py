@@ -67,12 +67,13 @@ def test_a_trailing_slash_is_redirected(shared_box: RunningBox) -> None:
 
 
 def test_startup_tells_each_step_with_its_time(shared_box: RunningBox) -> None:
+    shared_box.run("true")  # the shell starts beside the rest; a command waits for it
     report = shared_box.client.get("/startup").json()
     assert report["ready"] is True
     steps = {step["name"]: step for step in report["steps"]}
     assert {"import", "bind", "workspace", "shell", "application"} <= set(steps)
     assert all(step["state"] == "done" for step in steps.values())
-    assert report["ready_ms"] >= steps["shell"]["took_ms"]
+    assert report["ready_ms"] >= steps["import"]["took_ms"]
 
 
 def test_vscode_has_no_token_without_the_plugin(shared_box: RunningBox) -> None:

@@ -47,7 +47,7 @@ def make_harmless(case: Any, workspace: Path) -> None:
     if case.path == "/upload_file":
         query.setdefault("destination", str(workspace))
         case.query = query
-    action = case.body.get("action") if isinstance(case.body, dict) else None
+    action: Any = case.body.get("action") if isinstance(case.body, dict) else None
     args = action.get("args") if isinstance(action, dict) else None
     if isinstance(args, dict):
         for name in PATH_ARGUMENTS:
@@ -63,7 +63,8 @@ def operations(shared_box: RunningBox) -> dict[str, Any]:
     schema = schemathesis.openapi.from_url(
         f"{shared_box.url}/openapi.json", headers={"X-Session-API-Key": shared_box.key}
     )
-    return {found.ok().label: found.ok() for found in schema.get_all_operations()}
+    found: list[Any] = list(schema.get_all_operations())
+    return {operation.ok().label: operation.ok() for operation in found}
 
 
 def test_every_operation_is_tried_below(operations: dict[str, Any]) -> None:

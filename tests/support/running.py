@@ -65,6 +65,7 @@ def running_box(
     """Start a box, and end it and all it started."""
     inherited = {name: value for name, value in os.environ.items() if name != "SESSION_API_KEY"}
     inherited["GLOVEBOX_VIEWER_URL_FILE"] = str(workspace.parent / f"{workspace.name}-viewer-url")
+    inherited["HOME"] = str(workspace.parent)  # whatever the tester's shell does at its start stays out
     inherited |= environment or {}
     if key:
         inherited["SESSION_API_KEY"] = key

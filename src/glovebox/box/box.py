@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 import os
@@ -17,7 +18,7 @@ from glovebox.box.system.stats import Stats
 from glovebox.box.system.users import ensure_directory, ensure_user, give_directory
 from glovebox.box.terminal.manager import Terminal
 from glovebox.box.threads import Threads
-from glovebox.errors import SettingsError
+from glovebox.errors import SettingsError, StartupError
 from glovebox.protocol.openhands import Codec
 from glovebox.settings import Settings, current_user
 
@@ -52,10 +53,11 @@ class Box:
             stack.callback(self.threads.close)
             with self.startup.step("workspace"):
                 user_id = await self.threads.run(_prepare, self.settings)
-            with self.startup.step("shell"):
-                terminal = self._terminal()
-                stack.push_async_callback(terminal.close)
-                await terminal.start()
+            terminal = self._terminal()
+            stack.push_async_callback(terminal.close)
+            await terminal.open()
+            self._shell = asyncio.create_task(self._start_shell(terminal))
+            stack.callback(self._shell.cancel)
             files = FileActions(
                 shell=terminal,
                 working_dir=self.settings.working_dir,
@@ -81,6 +83,14 @@ class Box:
     async def close(self) -> None:
         """End the shell and everything else that is open; a second call does nothing."""
         await self._exit.aclose()
+
+    async def _start_shell(self, terminal: Terminal) -> None:
+        """Start the shell while the box is made ready: a user's start-up files may take their time."""
+        try:
+            with self.startup.step("shell"):
+                await terminal.start()
+        except StartupError as error:
+            log.error("the shell did not start; commands will try again: %s", error)
 
     def _terminal(self) -> Terminal:
         settings = self.settings

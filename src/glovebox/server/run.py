@@ -7,7 +7,7 @@ import contextlib
 import logging
 import signal
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 
 import uvicorn
 
@@ -27,12 +27,17 @@ GRACE_SECONDS = 5
 
 
 class _Server(uvicorn.Server):
-    """A uvicorn that closes the box before it waits for requests, so that waiting commands are answered."""
+    """A uvicorn that says when it listens, and closes what it serves while it waits for requests to end.
 
-    def __init__(self, config: uvicorn.Config, box: Box, ready: Callable[[], None]) -> None:
+    A command that waits for output is answered because its shell is closed, not the other way round.
+    """
+
+    def __init__(
+        self, config: uvicorn.Config, ready: Callable[[], None], close: Callable[[], Awaitable[None]]
+    ) -> None:
         super().__init__(config)
-        self._box = box
         self._ready = ready
+        self._close = close
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -52,10 +57,7 @@ class _Server(uvicorn.Server):
         self._ready()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        for server in self.servers:
-            server.close()
-        await self._box.close()
-        await super().shutdown(sockets)
+        await asyncio.gather(super().shutdown(sockets), self._close())
 
 
 async def serve(settings: Settings, startup: Startup, announce: Callable[[str, float], None]) -> None:
@@ -81,13 +83,16 @@ async def serve(settings: Settings, startup: Startup, announce: Callable[[str, f
                 timeout_keep_alive=KEEP_ALIVE_SECONDS,
                 timeout_graceful_shutdown=GRACE_SECONDS,
             )
-            server = _Server(config, box, lambda: announce(address, startup.ready()))
         with startup.step("file viewer"):
             viewer = await start_viewer(listener.getsockname()[1] + 1, settings.viewer_url_file)
+
+        async def close() -> None:
+            await asyncio.gather(box.close(), viewer.close())
+
         try:
-            await server.serve(sockets=[listener])
+            await _Server(config, lambda: announce(address, startup.ready()), close).serve(sockets=[listener])
         finally:
-            await viewer.close()
+            await close()
 
 
 def _bind(host: str, port: int) -> socket.socket:

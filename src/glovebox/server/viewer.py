@@ -219,11 +219,12 @@ class ViewerServer:
         self._serving = asyncio.create_task(self._server.serve(sockets=[listener]), name="file viewer")
 
     async def close(self) -> None:
-        """Stop serving, and withdraw the address if it is still this viewer's."""
-        if self._serving is not None:
+        """Stop serving, and withdraw the address if it is still this viewer's. A second call does nothing."""
+        serving, self._serving = self._serving, None
+        if serving is not None:
             await self._threads.run(_withdraw, self._url_file, self.url)
             self._server.should_exit = True
-            await self._serving
+            await serving
         self._threads.close()
 
 

@@ -79,6 +79,18 @@ def below(directory: Path, paths: list[str]) -> list[str]:
     return [os.path.relpath(path, directory) for path in paths]
 
 
+def tree(directory: Path) -> dict[str, str]:
+    """Every path below a directory with what it is: content, link target, or a slash."""
+    found = {}
+    for path in sorted(directory.rglob("*")):
+        name = str(path.relative_to(directory))
+        if path.is_symlink():
+            found[name] = f"-> {os.readlink(path)}"
+        else:
+            found[name] = "/" if path.is_dir() else path.read_text()
+    return found
+
+
 def plant_bytes_name(directory: Path, name: bytes, content: bytes = b"") -> None:
     """Make a file whose name may be no UTF-8."""
     with open(os.path.join(os.fsencode(directory), name), "wb") as file:

@@ -1,50 +1,15 @@
 from __future__ import annotations
 
-import asyncio
 import os
-import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
-import msgspec
-import psutil
 import pytest
-from blockbuster import blockbuster_ctx
 
 from glovebox.box.files.search import grepping
-from glovebox.protocol.files import GrepAction, GrepObservation
-from tests.box.files.acting import Acting, below, needs_permissions, plant, plant_bytes_name
-
-needs_ripgrep = pytest.mark.skipif(shutil.which("rg") is None, reason="ripgrep is what is compared with")
-
-
-class Engines:
-    """Every engine there is here, asked the same question."""
-
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
-        self.python = Acting(directory, ripgrep=None)
-        self.ripgrep = Acting(directory) if shutil.which("rg") else None
-
-    async def do(self, action: GrepAction) -> GrepObservation:
-        """The one answer they give."""
-        answer = await self.python.do(action)
-        if self.ripgrep is not None:
-            assert await self.ripgrep.do(action) == answer
-        return answer
-
-    async def lines(self, pattern: str, **options: object) -> list[str]:
-        """What matches, as `path:line:text` below the test's directory."""
-        answer = await self.do(msgspec.convert({"pattern": pattern, **options}, GrepAction))
-        paths = below(self.directory, [match.path for match in answer.matches])
-        return [
-            f"{path}:{match.line}:{match.text}" for path, match in zip(paths, answer.matches, strict=True)
-        ]
-
-    def close(self) -> None:
-        self.python.close()
-        if self.ripgrep is not None:
-            self.ripgrep.close()
+from glovebox.protocol.files import GrepAction
+from tests.box.files.acting import below, needs_permissions, plant, plant_bytes_name
+from tests.box.files.searching import Engines
 
 
 @pytest.fixture
@@ -197,6 +162,7 @@ async def test_include_hidden_and_gitignore_choose_the_files(engines: Engines) -
     assert await engines.lines("x", include="*.py") == ["a.py:1:x", "src/b.py:1:x"]
     assert await engines.lines("x", include="src/*.{py,ts}") == ["src/b.py:1:x", "src/c.ts:1:x"]
     assert await engines.lines("x", include="nowhere/*") == []
+    assert await engines.lines("x", include="..hidden/*") == []
     assert await engines.lines("x", include="*.py", hidden=True) == [
         ".hidden/e.py:1:x",
         "a.py:1:x",
@@ -321,8 +287,10 @@ async def test_what_cannot_be_read_is_counted(engines: Engines) -> None:
     (engines.directory / "directory").chmod(0)
     try:
         answer = await engines.do(GrepAction(pattern="x"))
+        alone = await engines.python.refused(GrepAction(pattern="x", path="closed"))
     finally:
         (engines.directory / "directory").chmod(0o700)
+    assert alone.error_id == "permission_denied"
     assert (answer.total, answer.skipped) == (1, 2)
     assert "could not be read" in answer.content
 
@@ -410,123 +378,3 @@ async def test_nothing_found_is_said(engines: Engines) -> None:
     answer = await engines.do(GrepAction(pattern="x"))
     assert (answer.matches, answer.total, answer.incomplete) == ([], 0, False)
     assert answer.content == f"No line in {engines.directory} matches x."
-
-
-async def test_a_search_ends_at_its_limit_of_results(
-    engines: Engines, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(grepping, "MAX_RESULTS", 5)
-    plant(engines.directory, {"a": "x\n" * 3, "b": b"x\0", "c": "x\n" * 3, "d": b"x\0"})
-    answer = await engines.do(GrepAction(pattern="x"))
-    assert (answer.total, answer.files, answer.incomplete, answer.binary) == (5, 2, True, 1)
-    plant(engines.directory, {"c": "x\n" * 2})
-    answer = await engines.do(GrepAction(pattern="x"))
-    assert (answer.total, answer.files, answer.incomplete, answer.binary) == (5, 2, False, 2)
-
-
-async def test_far_more_matches_than_are_wanted_are_cut_at_the_same_line(
-    engines: Engines, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(grepping, "MAX_RESULTS", 700)
-    plant(engines.directory, {f"{index:03}": "x\n" * 50 for index in range(100)})
-    answer = await engines.do(GrepAction(pattern="x", offset=690))
-    assert (answer.total, answer.incomplete) == (700, True)
-    assert below(engines.directory, [match.path for match in answer.matches]) == ["013"] * 10
-
-
-async def test_many_files_are_searched_in_portions(engines: Engines) -> None:
-    directory = engines.directory / ("d" * 200) / ("e" * 200)
-    plant(directory, {f"{'f' * 200}{index}": f"x{index}\n" for index in range(2_500)})
-    answer = await engines.do(GrepAction(pattern="x\\d*7$", limit=1000))
-    assert answer.total == 250
-
-
-async def test_a_pattern_that_takes_forever_ends_with_the_time_given(engines: Engines) -> None:
-    plant(engines.directory, {"a": "y" + "x" * 5000 + "\n"})
-    action = GrepAction(pattern="(x+x+)+y", timeout=1.5)
-    answer = await asyncio.wait_for(engines.python.do(action), 20)
-    assert answer.incomplete
-    assert (answer.total, _children()) == (0, [])
-
-
-async def test_what_was_found_before_the_time_was_up_is_answered(engines: Engines) -> None:
-    plant(engines.directory, {"a": "xxy\n", "b": "y" + "x" * 5000 + "\n"})
-    answer = await engines.python.do(GrepAction(pattern="(x+x+)+y", timeout=2))
-    assert (answer.total, answer.incomplete) == (1, True)
-
-
-async def test_a_search_that_is_given_up_leaves_no_process(engines: Engines) -> None:
-    plant(engines.directory, {"a": "y" + "x" * 5000 + "\n"})
-    search = asyncio.create_task(engines.python.do(GrepAction(pattern="(x+x+)+y")))
-    await _until(lambda: bool(_children()))
-    search.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await search
-    assert _children() == []
-
-
-@needs_ripgrep
-async def test_no_engine_leaves_a_process_or_a_descriptor(engines: Engines) -> None:
-    plant(engines.directory, {"a": "x\n"})
-    await engines.do(GrepAction(pattern="x"))
-    before = psutil.Process().num_fds()
-    for _ in range(5):
-        await engines.do(GrepAction(pattern="x"))
-    assert _children() == []
-    assert psutil.Process().num_fds() <= before
-
-
-@needs_ripgrep
-async def test_ripgrep_is_used_where_it_is_installed(tmp_path: Path) -> None:
-    plant(tmp_path, {"tools/rg": f'#!/bin/sh\necho >> {tmp_path}/used\nexec rg "$@"\n', "text/a": "needle\n"})
-    (tmp_path / "tools/rg").chmod(0o755)
-    acting = Acting(tmp_path, ripgrep=str(tmp_path / "tools/rg"))
-    answer = await acting.do(GrepAction(pattern="needle", path="text"))
-    acting.close()
-    assert answer.total == 1
-    assert (tmp_path / "used").read_text() == "\n"
-
-
-@pytest.mark.parametrize(
-    "program",
-    [
-        "#!/bin/sh\nexit 2\n",
-        "#!/bin/sh\necho nonsense\n",
-        "#!/bin/sh\nkill -9 $$\n",
-        "#!/nonexistent/interpreter\n",
-        "#!/bin/sh\nexec 0<&-\nexit 0\n",
-        "#!/bin/sh\nhead -c 40000000 /dev/zero\nsleep 60\n",
-        "#!/bin/sh\necho nonsense\nsleep 60\n",
-    ],
-)
-async def test_a_broken_ripgrep_is_done_without(tmp_path: Path, program: str) -> None:
-    plant(tmp_path, {"tools/rg": program, "text/a": "needle\n"})
-    (tmp_path / "tools/rg").chmod(0o755)
-    acting = Acting(tmp_path, ripgrep=str(tmp_path / "tools/rg"))
-    answer = await acting.do(GrepAction(pattern="needle", path="text"))
-    acting.close()
-    assert _children() == []
-    assert (answer.total, answer.incomplete) == (1, False)
-
-
-async def test_a_search_does_not_block_the_event_loop(engines: Engines) -> None:
-    plant(engines.directory, {".git/HEAD": "", ".gitignore": "c", "a/b": "x"})
-    with blockbuster_ctx("glovebox"):
-        answer = await engines.do(GrepAction(pattern="x"))
-    assert answer.total == 1
-
-
-async def test_big_files_are_searched_to_their_end(engines: Engines) -> None:
-    plant(engines.directory, {"big": b"some line of text, \xc3\xa9\n" * 200_000 + b"needle\n"})
-    assert await engines.lines("needle$") == ["big:200001:needle"]
-    assert await engines.lines("n[e]{2}dl.") == ["big:200001:needle"]
-
-
-def _children() -> list[psutil.Process]:
-    return psutil.Process().children(recursive=True)
-
-
-async def _until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
-        while not condition():  # noqa: ASYNC110 - nothing tells that a process has begun
-            await asyncio.sleep(0.01)

@@ -90,6 +90,8 @@ async def with_ripgrep(pattern: str, files: list[bytes], limit: int) -> Lines:
 @given(pattern=PATTERNS, ignore_case=st.booleans(), contents=FILES, limit=st.sampled_from([2, 1000]))
 @example(pattern=r"\bk", ignore_case=True, contents=["\u212ak\n".encode()], limit=1000)
 @example(pattern="x*$", ignore_case=False, contents=[b"\n\na", b""], limit=1000)
+@example(pattern="()", ignore_case=False, contents=[b"a\n\nb", b""], limit=1000)
+@example(pattern="(a|)", ignore_case=False, contents=[b"a\n\nb\0"], limit=1000)
 def test_the_engines_agree(pattern: str, ignore_case: bool, contents: list[bytes], limit: int) -> None:
     try:
         written = written_out(parse(pattern, ignore_case=ignore_case))

@@ -88,6 +88,6 @@ async def console(
 async def eventually(condition: Callable[[], bool], what: str) -> None:
     """Wait for something that happens outside, within a limit."""
     async with asyncio.timeout(LIMIT):
-        while not condition():
+        while not condition():  # noqa: ASYNC110  what happens outside sets no event
             await asyncio.sleep(0.01)
     assert condition(), what

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import pwd
 import signal
 import sys
 import tempfile
@@ -30,15 +31,9 @@ def running(pid: int) -> bool:
 
 
 def descriptors() -> set[str]:
-    return {
-        f"{name} {os.readlink(f'/proc/self/fd/{name}')}"
-        for name in os.listdir("/proc/self/fd")
-        if _open(name)
-    }
-
-
-def _open(name: str) -> bool:
-    return os.path.lexists(f"/proc/self/fd/{name}")
+    """What is open, but for the directory that is being looked at."""
+    paths = [Path("/proc/self/fd", name) for name in os.listdir("/proc/self/fd")]
+    return {f"{path.name} {os.readlink(path)}" for path in paths if path.is_symlink()}
 
 
 def zombies() -> list[int]:
@@ -60,7 +55,7 @@ def zombies() -> list[int]:
         "sleep 1000 & echo $!",
         "nohup sleep 1000 >/dev/null 2>&1 & echo $!",
         "(trap '' HUP TERM INT; exec sleep 1000) & echo $!",
-        "setsid sleep 1000 & echo $!",
+        "bash -c 'setsid sleep 1000 & echo $!; wait' & sleep 0.2; true",
         "sleep 1000 & disown; echo $!",
         "bash -c 'sleep 1000 & echo $!; wait' & sleep 0.2; true",
     ],
@@ -151,10 +146,31 @@ async def test_a_shell_can_belong_to_another_user(tmp_path: Path) -> None:
         directory.chmod(0o755)
     async with console(tmp_path, username="nobody") as shell:
         answer = await shell.run('id -un; echo "$HOME $USER $LOGNAME"; stat -c %U "$(tty)"; id -G')
-        home = os.path.expanduser("~nobody")
+        home = pwd.getpwnam("nobody").pw_dir
         assert answer.content.splitlines()[:3] == ["nobody", f"{home} nobody nobody", "nobody"]
         assert "0" not in answer.content.splitlines()[3].split()
         assert answer.metadata.username == "nobody"
+        refused = await shell.run('echo changed > "$__gb_file"; rm -f "$__gb_file"; cat "$__gb_file"')
+        assert refused.content.count("denied") == 2
+        assert refused.content.splitlines()[-1].startswith("echo changed")
+
+
+async def test_a_caller_that_goes_away_does_not_lose_a_shell(tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    async with console(tmp_path) as shell:
+        await shell.run("exit")
+        (tmp_path / "home" / ".bashrc").write_text(f"read -r line < '{gate}'\n")
+        before = shell.events.last
+        impatient = asyncio.ensure_future(shell.run("echo never"))
+        await eventually(lambda: shell.events.last > before, "it was accepted")
+        impatient.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await impatient
+        fresh = asyncio.ensure_future(shell.output("echo fresh"))
+        await asyncio.to_thread(gate.write_text, "go on\n")
+        assert await fresh == "fresh"
+    assert zombies() == []
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root looks for a user")

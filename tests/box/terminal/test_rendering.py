@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from glovebox.box.terminal.rendering import LiveText, render, unfinished
+from glovebox.box.terminal.rendering import LiveText, render, split_unfinished
 
 
 def text(data: bytes) -> str:
@@ -18,6 +18,11 @@ def text(data: bytes) -> str:
         (b"trailing   \r\n", "trailing\n"),
         (b"longer text\rabc", "abcger text"),
         (b"\r50%\r100%\r\ndone", "100%\ndone"),
+        (b"\rlonger\rlong\r", "longer"),
+        (b"old old\r\x1b[Knew\r\x1b[2Knewer", "newer"),
+        (b"old old\x1b[2K\rnew", "new"),
+        (b"12345\r\tX\rab", "ab345   X"),
+        ("日本語\rab".encode(), "ab本語"),
         (b"abc\b\bX", "aXc"),
         (b"\x1b[31mred\x1b[0m \x1b[1;32mgreen\x1b[m", "red green"),
         (b"\x1b[01;31m\x1b[Kmatch\x1b[m\x1b[K rest", "match rest"),
@@ -83,15 +88,22 @@ def test_absurd_movements_cost_nothing() -> None:
     ("data", "rest"),
     [
         (b"complete\r\n", b""),
+        ("complete é€🎉".encode(), b""),
+        (b"half \xc3", b"\xc3"),
         (b"half \xe2\x82", b"\xe2\x82"),
+        (b"half \xf0\x9f\x8e", b"\xf0\x9f\x8e"),
         (b"half \x1b[3", b"\x1b[3"),
         (b"half \x1b]0;tit", b"\x1b]0;tit"),
-        (b"before\x1b[?1049hscreen", b"\x1b[?1049hscreen"),
         (b"\x1b[?1049hscreen\x1b[?1049lback", b""),
     ],
 )
 def test_what_is_cut_in_half_is_kept_for_the_next_time(data: bytes, rest: bytes) -> None:
-    assert unfinished(data) == rest
+    assert split_unfinished(data) == (data.removesuffix(rest), rest)
+
+
+def test_the_screen_of_a_program_is_shown_again_as_long_as_it_is_there() -> None:
+    data = b"before\x1b[?1049hscreen"
+    assert split_unfinished(data) == (data, b"\x1b[?1049hscreen")
 
 
 def test_live_text_comes_as_soon_as_it_can_be_read() -> None:

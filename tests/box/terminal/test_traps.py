@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.box.terminal.console import Console, console
+from tests.box.terminal.console import Console, console, eventually
 
 
 @pytest.mark.parametrize(
@@ -148,8 +148,7 @@ async def test_a_background_job_that_prints_while_nothing_runs_is_heard(shell: C
     await shell.run("(until [ -e go ]; do sleep 0.01; done; echo late; touch gone) &")
     await shell.run("true")
     (shell.workspace / "go").touch()
-    while not (shell.workspace / "gone").exists():
-        pass
+    await eventually((shell.workspace / "gone").exists, "the job printed")
     answer = await shell.run("echo next")
     assert answer.content.startswith("late\necho next\nnext")
 
@@ -187,7 +186,8 @@ async def test_a_line_of_ten_megabytes_keeps_its_beginning_and_end(shell: Consol
 
 async def test_a_full_screen_program_shows_its_screen_and_leaves_none(shell: Console) -> None:
     (shell.workspace / "screen.sh").write_text(
-        "printf '\\033[?1049h\\033[Htitle\\033[3;1Hbody'\nread -r line\nprintf '\\033[5;1Hread %s' \"$line\"\n"
+        "printf '\\033[?1049h\\033[Htitle\\033[3;1Hbody'\nread -r line\n"
+        "printf '\\033[5;1Hread %s' \"$line\"\n"
         "read -r line\nprintf '\\033[?1049l'\necho over\n"
     )
     first = await shell.run("bash screen.sh", timeout=0.3)

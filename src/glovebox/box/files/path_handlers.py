@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from typing import TypeVar
 
 from glovebox.box.executor import Call, Handler
@@ -36,6 +37,8 @@ from glovebox.protocol.observations import ErrorObservation
 
 #: How long a search may take unless its action says.
 SEARCH_SECONDS = 30.0
+#: Searches at the same time. More of them wait, so that some threads are always left for quick things.
+MAX_SEARCHES = 4
 
 ObservationT = TypeVar("ObservationT", bound=Observation)
 
@@ -51,6 +54,7 @@ class PathActions:
         self._shell = shell
         self._threads = threads
         self._ripgrep = ripgrep
+        self._searches = asyncio.Semaphore(MAX_SEARCHES)
 
     def handlers(self) -> list[Handler]:
         """What the executor needs."""
@@ -60,7 +64,7 @@ class PathActions:
         """Find files by a pattern."""
 
         async def attempt(settled: bool) -> GlobObservation:
-            with _budget(action.timeout) as budget:
+            async with self._search(action.timeout) as budget:
                 return await self._threads.run(find_files, action, self._shell.cwd, budget, settled=settled)
 
         return await answered(self._shell, attempt, action.timeout)
@@ -69,7 +73,7 @@ class PathActions:
         """Search files for a pattern."""
 
         async def attempt(settled: bool) -> GrepObservation:
-            with _budget(action.timeout) as budget:
+            async with self._search(action.timeout) as budget:
                 return await search_lines(action, self._shell.cwd, budget, self._threads, self._ripgrep)
 
         return await answered(self._shell, attempt, action.timeout)
@@ -118,6 +122,16 @@ class PathActions:
 
         return await self._answered(attempt, action.timeout)
 
+    @contextlib.asynccontextmanager
+    async def _search(self, timeout: float | None) -> AsyncIterator[Budget]:
+        """A search's turn and its time; when its caller gives up, so does a walk that is under way."""
+        async with self._searches:
+            budget = Budget(SEARCH_SECONDS if timeout is None else timeout)
+            try:
+                yield budget
+            finally:
+                budget.cancel()
+
     async def _answered(
         self, attempt: Callable[[str, bool], ObservationT], timeout: float | None
     ) -> ObservationT | ErrorObservation:
@@ -125,13 +139,3 @@ class PathActions:
             return await self._threads.run(attempt, self._shell.cwd, settled)
 
         return await answered(self._shell, in_thread, timeout)
-
-
-@contextlib.contextmanager
-def _budget(timeout: float | None) -> Iterator[Budget]:
-    """The time for a search; when its caller gives up, so does a walk that is under way."""
-    budget = Budget(SEARCH_SECONDS if timeout is None else timeout)
-    try:
-        yield budget
-    finally:
-        budget.cancel()

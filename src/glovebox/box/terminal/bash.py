@@ -23,8 +23,10 @@ from glovebox.errors import StartupError
 
 #: How long the user's startup files may take.
 _START_LIMIT = 20.0
-#: How long a prompt may take to follow the end mark. It never comes if the shell's stderr is elsewhere.
-_PROMPT_LIMIT = 0.05
+#: How long a prompt may take to follow the end mark.
+_PROMPT_LIMIT = 0.2
+#: The same when the last one did not come, as the shell's stderr is not the terminal.
+_NO_PROMPT_LIMIT = 0.02
 #: After so long without output a shell may have been replaced by one that does not know us.
 _QUIET = 0.1
 #: Whatever is on the line already, say input that a program did not read, must not become part of ours.
@@ -118,6 +120,7 @@ class Bash:
         self._exit_status: int | None = None
         self._stray = Output()
         self._image: tuple[bytes, ...] = ()
+        self._prompt_limit = _PROMPT_LIMIT
         #: The newest report.
         self.report: Report | None = None
 
@@ -130,11 +133,17 @@ class Bash:
         """
         for user_files in (True, False):
             shell = cls(threads)
-            with contextlib.suppress(TimeoutError):
+            started = False
+            try:
                 async with asyncio.timeout(_START_LIMIT):
-                    if await shell._begin(connect, account, cwd, user_files=user_files):
-                        return shell
-            await shell.close()
+                    started = await shell._begin(connect, account, cwd, user_files=user_files)
+            except TimeoutError:
+                pass
+            finally:  # also when whoever waits has given up
+                if not started:
+                    await shell.close()
+            if started:
+                return shell
         raise StartupError("bash did not come to a prompt")
 
     @property
@@ -194,8 +203,9 @@ class Bash:
             await self._threads.run(delivery.close)
 
     async def _begin(self, connect: Connect, account: Account, cwd: str, *, user_files: bool) -> bool:
+        group = account.gid if account.switch else None
         self._delivery = delivery = await self._threads.run(
-            Delivery, session=self._session, token=self._start_token, uid=account.uid, gid=account.gid
+            Delivery, session=self._session, token=self._start_token, group=group
         )
         rcfile = delivery.startup if user_files else delivery.hooks
         try:
@@ -255,9 +265,14 @@ class Bash:
             self.report = report
             if self._phase in (_Phase.STARTING, _Phase.TYPED, _Phase.RUNNING, _Phase.REPAIR):
                 self._phase = _Phase.ENDED
-                self._set_timer(_PROMPT_LIMIT, self._finish)
+                self._set_timer(self._prompt_limit, self._prompt_missed)
+
+    def _prompt_missed(self) -> None:
+        self._prompt_limit = _NO_PROMPT_LIMIT
+        self._finish()
 
     def _prompted(self, kind: str) -> None:
+        self._prompt_limit = _PROMPT_LIMIT
         if kind == "B":
             if self._phase is _Phase.PROMPT:
                 self._phase = _Phase.IDLE

@@ -12,14 +12,17 @@ from glovebox.box.terminal import integration
 
 
 class Delivery:
-    """A private directory, readable by the shell's user only. Everything but `put` may block.
+    """A private directory. Everything but `put` may block.
+
+    It belongs to the server. A shell of another user reads it through `group` and cannot change it, so what
+    the server writes there, perhaps as root, always goes where it should.
 
     A command goes through a file because a terminal takes at most 4096 bytes per line, and tabs, line
     ends and quotes would mean something to the line editor.
     """
 
-    def __init__(self, *, session: str, token: str, uid: int, gid: int) -> None:
-        self._owner = (uid, gid)
+    def __init__(self, *, session: str, token: str, group: int | None) -> None:
+        self._group = group
         self.path = tempfile.mkdtemp(prefix="glovebox-")
         self._files = {
             integration.HOOKS_FILE: integration.hooks(directory=self.path, session=session, token=token),
@@ -73,6 +76,7 @@ class Delivery:
             Path(self.path, name).write_text(text, encoding="utf-8")
         command = f"{self.path}/{integration.COMMAND_FILE}"
         self._descriptor = os.open(command, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
-        if os.geteuid() == 0:
-            for path in (self.path, self.startup, self.hooks, command):
-                os.chown(path, *self._owner)
+        if self._group is not None:
+            for path in (self.startup, self.hooks, command, self.path):
+                os.chown(path, -1, self._group)
+                os.chmod(path, 0o750 if path == self.path else 0o640)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from collections.abc import Mapping
 
 from glovebox.box.executor import Call, Handler
@@ -12,6 +13,7 @@ from glovebox.box.terminal.pty import Pty
 from glovebox.box.terminal.retention import COLUMNS, ROWS
 from glovebox.box.terminal.session import Session
 from glovebox.box.threads import Threads
+from glovebox.errors import StartupError
 from glovebox.protocol.actions import CmdRunAction
 from glovebox.protocol.observations import CmdOutputObservation, ErrorObservation
 
@@ -55,14 +57,26 @@ class Terminal:
         """The main shell's directory."""
         return self._main.cwd if self._main else self._working_dir
 
+    async def open(self) -> None:
+        """Take commands from now on; the first of them waits for the shell to start.
+
+        Raises:
+            StartupError: there is no such user, or no bash.
+        """
+        self._account = await self._threads.run(Account.named, self._username)
+        if await self._threads.run(shutil.which, "bash", path=self._environment.get("PATH")) is None:
+            raise StartupError("There is no bash on the PATH. Install it (apt-get install bash).")
+        self._main = self._session(self._working_dir)
+
     async def start(self) -> None:
-        """Start the main shell.
+        """Start the main shell and wait for its prompt.
 
         Raises:
             StartupError: there is no such user, or no shell.
         """
-        self._account = await self._threads.run(Account.named, self._username)
-        self._main = self._session(self._working_dir)
+        if self._main is None:
+            await self.open()
+        assert self._main is not None
         await self._main.start()
 
     async def close(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from glovebox.box.terminal.rendering import render, unfinished
+from glovebox.box.terminal.rendering import render, split_unfinished
 from glovebox.box.terminal.retention import COLUMNS, ROWS, Kept, surviving
 
 
@@ -23,7 +23,8 @@ class Shown:
 
 def show(kept: Kept, *, completed: bool) -> Shown:
     """Render output as the contract's terminal would have it."""
-    lines = render(kept.data, rows=ROWS, columns=COLUMNS)
+    data, rest = (kept.data, b"") if completed else split_unfinished(kept.data)
+    lines = render(data, rows=ROWS, columns=COLUMNS)
     rows_before = max(kept.dropped_lines, kept.dropped_bytes // COLUMNS)
     left = surviving(lines, rows_before, completed=completed)
     truncated = left is not None
@@ -37,7 +38,7 @@ def show(kept: Kept, *, completed: bool) -> Shown:
         content="\n".join(shown).strip(),
         truncated_to=len(shown) if truncated else None,
         ends_line=not lines[-1],
-        unfinished=b"" if completed else unfinished(kept.data),
+        unfinished=rest,
     )
 
 

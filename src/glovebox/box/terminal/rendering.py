@@ -20,11 +20,14 @@ _HARMLESS = re.compile(
 )
 #: What moves between lines, so that lines cannot be looked at one by one.
 _VERTICAL = re.compile(r"\x1b\[[0-9;]*[ABEFHJLMSTdfsu]|\x1b[78DEMc]|\x1b\[\?(?:1049|1047|47)[hl]|[\v\f]")
+_CONTROL_OR_TAB = re.compile("[\x00-\x09\x0b\x0c\x0e-\x1f\x7f]")
+#: After these the line is empty and the cursor at its beginning.
+_ERASED = ("\r\x1b[K", "\r\x1b[0K", "\r\x1b[2K", "\x1b[2K\r")
 _ERASE_RIGHT = re.compile(r"\x1b\[0?K")
 _ALTERNATE = re.compile(rb"\x1b\[\?(?:1049|1047|47)([hl])")
 _UNFINISHED = re.compile(
     rb"(?:\x1b(?:\[[0-?]*[ -/]*|\][^\x07\x1b\n]*\x1b?|[PX^_][^\x1b]*\x1b?|[ -/]*)?"
-    rb"|[\xc2-\xf4][\x80-\xbf]{0,2})\Z"
+    rb"|[\xc2-\xdf]|[\xe0-\xef][\x80-\xbf]?|[\xf0-\xf4][\x80-\xbf]{0,2})\Z"
 )
 #: Longer than any sequence that is worth waiting for.
 _LONGEST_SEQUENCE = 4096
@@ -53,6 +56,8 @@ def render(data: bytes, *, rows: int, columns: int) -> list[str]:
 
 
 def _line(text: str, columns: int) -> str:
+    if "\r" in text:
+        text = _last_writing(text)
     if "\x1b" in text and "\r" not in text and "\b" not in text:
         # Tools that colour matches erase to the right a lot, where nothing is.
         plain = _ERASE_RIGHT.sub("", text)
@@ -64,16 +69,30 @@ def _line(text: str, columns: int) -> str:
     return text.expandtabs(8).rstrip()
 
 
-def unfinished(data: bytes) -> bytes:
-    """The end of `data` that has to be rendered again together with what follows.
+def _last_writing(text: str) -> str:
+    """A line that was written over and over, like a progress bar, reduced to what still shows of it."""
+    blank = max(text.rfind(erased) + len(erased) if erased in text else 0 for erased in _ERASED)
+    text = text[blank:]
+    if not text.isascii() or _CONTROL_OR_TAB.search(text):
+        return text
+    shown = ""
+    for part in reversed(text.split("\r")):
+        if len(part) > len(shown):
+            shown += part[len(shown) :]
+    return shown
 
-    That is everything since a program took over the screen, or a character or sequence cut in half.
+
+def split_unfinished(data: bytes) -> tuple[bytes, bytes]:
+    """The bytes that can be rendered now, and those that must be rendered with what follows.
+
+    The latter are a character or sequence cut in half; or, also among the former, everything since a
+    program took over the screen, which is shown as a whole each time.
     """
     switches = list(_ALTERNATE.finditer(data))
     if switches and switches[-1][1] == b"h":
-        return data[switches[-1].start() :]
+        return data, data[switches[-1].start() :]
     found = _UNFINISHED.search(data, max(0, len(data) - _LONGEST_SEQUENCE))
-    return found[0] if found else b""
+    return (data[: found.start()], found[0]) if found else (data, b"")
 
 
 class LiveText:

@@ -66,6 +66,7 @@ class Session:
         self._shell: Bash | None = None
         self._former: list[Bash] = []
         self._pending: _Pending | None = None
+        self._starting: asyncio.Task[Bash] | None = None
         self._closed = False
 
     @property
@@ -79,14 +80,18 @@ class Session:
         Raises:
             StartupError: it could not be started.
         """
-        await self._ready()
+        async with self._lock:
+            await self._ready()
 
     async def close(self) -> None:
-        """End the shell and everything it started; commands that wait are answered."""
+        """End the shell and everything it started, and answer the commands that wait."""
         self._closed = True
+        if self._starting is not None:
+            await asyncio.wait([self._starting])
         shells = [*self._former, *([self._shell] if self._shell else [])]
         self._former, self._shell = [], None
         await asyncio.gather(*(shell.close() for shell in shells))
+        await self.settled()
 
     async def settled(self) -> None:
         """Wait until every command that was accepted before now has been answered."""
@@ -240,20 +245,30 @@ class Session:
         return await self._threads.run(show, kept, completed=completed)
 
     async def _ready(self) -> Bash:
-        """The shell, started anew if it is gone."""
-        if self._shell is not None and not self._shell.alive:
+        """The shell, started anew if it is gone.
+
+        A caller that gives up waiting does not end the start: the next one gets the shell.
+        """
+        if self._shell is not None and self._shell.alive:
+            return self._shell
+        if self._starting is None:
+            if self._closed:
+                raise StartupError("Bash session is not initialized")
+            self._starting = asyncio.get_running_loop().create_task(self._start())
+        try:
+            return await asyncio.shield(self._starting)
+        finally:
+            if self._starting is not None and self._starting.done():
+                self._starting = None
+
+    async def _start(self) -> Bash:
+        if self._shell is not None:
             dead, self._shell = self._shell, None
             self._former.append(dead)
             await dead.remove_files()
-        if self._shell is None:
-            if self._closed:
-                raise StartupError("Bash session is not initialized")
-            shell = await Bash.start(self._connect, self._account, self._cwd, self._threads)
-            if self._closed:
-                await shell.close()
-                raise StartupError("Bash session is not initialized")
-            self._shell = shell
-        return self._shell
+        shell = await Bash.start(self._connect, self._account, self._cwd, self._threads)
+        self._shell = shell
+        return shell
 
 
 def _typed(action: CmdRunAction, command: str) -> str:

@@ -66,10 +66,11 @@ def _plan(action: GrepAction, cwd: str, budget: Budget, ripgrep: str | None) -> 
     plan = _Plan(path, pattern, shutil.which(ripgrep) if ripgrep else None, [[os.fsencode(path)]])
     try:
         mode = os.stat(path).st_mode
+        if stat.S_ISREG(mode):
+            os.close(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC))
+            return plan
     except OSError as error:
         raise refusal(error, path) from error
-    if stat.S_ISREG(mode):
-        return plan
     if not stat.S_ISDIR(mode):
         raise Refusal("not_a_file", f"{shown(path)} is neither a file nor a directory. Give one of these.")
     return _with_files_below(plan, action, budget)
@@ -88,7 +89,7 @@ def _with_files_below(plan: _Plan, action: GrepAction, budget: Budget) -> _Plan:
     """List the files of a directory that are to be searched, by path."""
     include = action.include if action.include is not None else "*"
     glob = checked_glob(include, "include")
-    if glob.base.startswith(("/", "..")):
+    if glob.base.startswith("/") or ".." in glob.base.split("/"):
         raise Refusal(
             "invalid_argument", "include is relative to path and cannot leave it. Change path instead."
         )

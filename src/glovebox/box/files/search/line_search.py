@@ -41,11 +41,14 @@ class LineSearch:
     async def run(self, portions: list[list[bytes]]) -> Lines:
         """Search the files of all portions, in their order."""
         found = Lines()
+        if self.ripgrep is None or self.pattern.ripgrep is None:
+            # Our own program is not told by command line, so there is no need to start it more than once.
+            portions = [[path for portion in portions for path in portion]]
         try:
             async with asyncio.timeout(self.budget.left):
-                for batch in portions:
-                    if not await self._with_ripgrep(batch, found):
-                        await self._without(batch, found)
+                for portion in portions:
+                    if not await self._with_ripgrep(portion, found):
+                        await self._without(portion, found)
                     if found.incomplete:
                         break
         except TimeoutError:

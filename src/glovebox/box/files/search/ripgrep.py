@@ -119,7 +119,8 @@ async def search_with_ripgrep(
         ChildFailed: ripgrep is broken, does not take the pattern, or finds too much.
     """
     command: list[str | bytes] = [program, *_OPTIONS, *files]
-    async with child(command, pattern.encode()) as process:
+    # Without its newline an empty pattern would be none at all.
+    async with child(command, pattern.encode() + b"\n") as process:
         async for batch in lines(process, longest=_LONGEST_LINE):
             for line in batch:
                 report.feed(line)

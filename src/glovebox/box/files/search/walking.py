@@ -76,7 +76,7 @@ class Walk:
         Raises:
             OSError: the root itself cannot be read.
         """
-        ignores, in_repository = above(os.path.realpath(self._root)) if self._gitignore else ((), False)
+        ignores, in_repository = _above(os.path.realpath(self._root)) if self._gitignore else ((), False)
         stack = [_Directory(self._root, "", self._matcher.start, ignores, in_repository)]
         while stack:
             if not self._budget.left:
@@ -135,7 +135,7 @@ class Walk:
         return False
 
 
-def above(root: str) -> tuple[tuple[_Ignore, ...], bool]:
+def _above(root: str) -> tuple[tuple[_Ignore, ...], bool]:
     """The ignore files between a directory and the top of its repository, and whether it is in one.
 
     A root that is ignored itself was named on purpose, so the rules that say so do not count below it.
