@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import functools
 import os
 import shutil
 import stat
@@ -19,10 +18,9 @@ from collections.abc import Callable
 
 from glovebox.box.files.failures import Refusal, refusal, shown
 from glovebox.box.files.paths.removing import remove_tree
+from glovebox.box.files.renaming import NOREPLACE, renameat2
 from glovebox.protocol.files import MoveObservation
 
-_AT_FDCWD = -100
-_RENAME_NOREPLACE = 1
 #: What systems and file systems say that do not know a way of moving.
 _UNSUPPORTED = frozenset({errno.ENOSYS, errno.EINVAL, errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK})
 
@@ -103,10 +101,10 @@ def _replace(source: str, target: str) -> None:
 
 def _rename_exclusively(source: str, target: str) -> None:
     """Rename, and fail when the target exists."""
-    renameat2 = _renameat2()
-    if renameat2 is not None:
+    rename = renameat2()
+    if rename is not None:
         try:
-            return renameat2(source, target)
+            return rename(source, target, NOREPLACE)
         except OSError as error:
             if error.errno not in _UNSUPPORTED:
                 raise
@@ -121,26 +119,6 @@ def _rename_exclusively(source: str, target: str) -> None:
     if os.path.lexists(target):
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), target)
     return os.rename(source, target)
-
-
-@functools.cache
-def _renameat2() -> Callable[[str, str], None] | None:
-    """The system call that renames without replacing, where the C library has it."""
-    import ctypes
-
-    try:
-        call = ctypes.CDLL(None, use_errno=True).renameat2
-    except (OSError, AttributeError):
-        return None
-    call.argtypes = [ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_uint]
-
-    def rename(source: str, target: str) -> None:
-        old, new = os.fsencode(source), os.fsencode(target)
-        if call(_AT_FDCWD, old, _AT_FDCWD, new, _RENAME_NOREPLACE):
-            number = ctypes.get_errno()
-            raise OSError(number, os.strerror(number), source, None, target)
-
-    return rename
 
 
 def _move_across(
