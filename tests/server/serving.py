@@ -14,7 +14,7 @@ from starlette.applications import Starlette
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from glovebox.box.files.archives import UnpackLimits
+from glovebox.box.files.landing import UnpackLimits
 from glovebox.box.threads import Threads
 from glovebox.server.transfer import Transfer
 from tests.support.running import wait_until

@@ -15,8 +15,8 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from glovebox.box.files.archives import UnpackLimits
 from glovebox.box.files.directory import list_directory
+from glovebox.box.files.landing import UnpackLimits
 from glovebox.box.files.uploads import Piece, Upload
 from glovebox.box.files.zip_stream import ZipStream, open_archive
 from glovebox.box.threads import Threads

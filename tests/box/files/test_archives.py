@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from glovebox.box.files.archives import UnpackLimits, is_archive, unpack
-from glovebox.box.files.landing import PART_PREFIX, Landing
+from glovebox.box.files.archives import is_archive, unpack
+from glovebox.box.files.landing import PART_PREFIX, Landing, UnpackLimits
 from glovebox.errors import BadArchive, TransferError
 
 LIMITS = UnpackLimits()

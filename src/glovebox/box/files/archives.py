@@ -13,9 +13,9 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Callable
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO
 
-from glovebox.box.files.landing import Landing
+from glovebox.box.files.landing import Landing, UnpackLimits
 from glovebox.errors import BadArchive
 
 log = logging.getLogger(__name__)
@@ -25,16 +25,6 @@ _ENCRYPTED = 0x1
 _UNIX = 3
 #: What the standard library raises on archives that are damaged or made to harm.
 _BROKEN = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, RuntimeError, ValueError)
-
-
-class UnpackLimits(NamedTuple):
-    """How much an archive may become."""
-
-    max_bytes: int = 16 << 30
-    max_entries: int = 1_000_000
-    #: An honest archive of this size or less may be compressed as far as it goes.
-    unsuspicious_bytes: int = 100 << 20
-    max_ratio: int = 1000
 
 
 def is_archive(file: BinaryIO) -> bool:

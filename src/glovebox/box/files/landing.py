@@ -13,7 +13,7 @@ import os
 import secrets
 import stat
 from types import TracebackType
-from typing import BinaryIO, Self
+from typing import BinaryIO, NamedTuple, Self
 
 from glovebox.errors import TransferError
 
@@ -49,6 +49,16 @@ def named(error: OSError, path: str) -> OSError:
     """The same error, told about the path a caller knows."""
     code = error.errno or errno.EIO
     return OSError(code, os.strerror(code), path)
+
+
+class UnpackLimits(NamedTuple):
+    """How much an archive may become."""
+
+    max_bytes: int = 16 << 30
+    max_entries: int = 1_000_000
+    #: An honest archive of this size or less may be compressed as far as it goes.
+    unsuspicious_bytes: int = 100 << 20
+    max_ratio: int = 1000
 
 
 class Landing:

@@ -2,6 +2,9 @@
 
 Data in, bytes out. An entry's size is known before, its checksum only after: so each entry ends in a
 data descriptor, and the length of the whole archive is known before the first byte of it.
+
+Written here because the libraries that stream archives give up when a file grows meanwhile (a log in a
+workspace does), or lose its mode and time, and take only names that are UTF-8.
 """
 
 from __future__ import annotations
