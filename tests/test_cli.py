@@ -75,7 +75,7 @@ def test_serving_loads_no_heavy_library(tmp_path: Path) -> None:
     script = (
         "import sys; import glovebox.server.run\n"
         "heavy = {'httpx', 'pydantic', 'docker', 'playwright', 'jupyter_client', 'mcp', 'bashlex', 'chardet',"
-        " 'charset_normalizer', 'psutil', 'zipstream', 'zipfile'}\n"
+        " 'charset_normalizer', 'psutil', 'zipfile'}\n"
         "print(sorted(heavy & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
