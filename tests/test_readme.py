@@ -14,7 +14,7 @@ import pytest
 from tests.support.running import running_box
 
 README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
-CURL = re.compile(r"^curl .*(?:\\\n.*)*", re.MULTILINE)
+CURL = re.compile(r"^curl (?:.*\\\n)*.*", re.MULTILINE)
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")

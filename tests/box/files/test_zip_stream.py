@@ -217,6 +217,8 @@ def test_any_number_of_files_fits(tmp_path: Path, count: int) -> None:
     entries = [Entry(b"%d" % number, 0, 0, 0o100644) for number in range(count)]
     sparse_archive(tmp_path / "many.zip", entries)
     assert (tmp_path / "many.zip").stat().st_size == zip_format.total_size(entries)
+    # 65535 in the short record means "look in the long one".
+    assert (b"PK\6\6" in (tmp_path / "many.zip").read_bytes()) == (count >= 65_535)
     with zipfile.ZipFile(tmp_path / "many.zip") as archive:
         assert len(archive.infolist()) == count
         assert archive.read("0") == b""
