@@ -104,6 +104,9 @@ def test_a_translated_call_that_is_no_literal_dictionary_is_refused(code: str) -
         ({"action": "run", "args": {"command": "a"}, "source": ["agent"]}, WrongArguments, "EventSource"),
         ({"action": "run", "args": {"command": "a"}, "tool_call_metadata": {"x": 1}}, WrongArguments,
          "function_name"),
+        ({"action": "run", "args": {"command": "a"}, "source": None}, WrongArguments, "EventSource"),
+        ({"action": "run", "args": {"command": "a"}, "tool_call_metadata": None}, WrongArguments, "lacks"),
+        ({"action": "edit", "args": {"path": None, "command": "view"}}, WrongArguments, "path"),
         ({"action": "condensation"}, WrongArguments, "Invalid configuration of the optional fields."),
     ],
 )  # fmt: skip
@@ -128,7 +131,7 @@ def test_a_mistyped_edit_is_answered_with_an_edit_observation_that_echoes_it() -
     assert envelope["extras"]["old_content"] == 5
 
 
-@pytest.mark.parametrize(("given", "seconds"), [("5", 5.0), (2, 2.0), (None, None), (0.5, 0.5)])
+@pytest.mark.parametrize(("given", "seconds"), [("5", 5.0), (2, 2.0), (None, None), (0.5, 0.5), (True, 1.0)])
 def test_a_timeout_may_be_a_number_or_its_text(given: Any, seconds: float | None) -> None:
     assert decode("run", {"command": "ls"}, timeout=given).timeout == seconds
 
@@ -211,3 +214,9 @@ def test_messages_are_immutable() -> None:
     with pytest.raises(AttributeError):
         action.path = "b"  # type: ignore[misc]
     assert msgspec.structs.replace(action, path="b").path == "b"
+
+
+def test_a_truth_value_counts_as_a_number_where_one_is_wanted() -> None:
+    assert decode("read", {"path": "a", "start": True}).start == 1
+    assert decode("edit", {"path": "a", "command": "insert", "insert_line": False}).insert_line == 0
+    assert decode("write", {"path": "a", "content": "", "end": None}).end is None

@@ -132,8 +132,8 @@ class FileWriteAction(Action[FileWriteObservation]):
     action: ClassVar[str] = "write"
     path: str
     content: str
-    start: int = 0
-    end: int = -1
+    start: int | None = 0
+    end: int | None = -1
     thought: Unchecked = ""
     security_risk: Unchecked = -1
 
@@ -148,11 +148,11 @@ class FileEditAction(Action[FileEditObservation]):
 
     action: ClassVar[str] = "edit"
     path: str
-    command: str = ""
+    command: Unchecked = ""
     file_text: str | None = None
     old_str: str | None = None
     new_str: str | None = None
-    insert_line: int | str | None = None
+    insert_line: int | float | str | None = None
     content: Unchecked = ""
     start: Unchecked = 1
     end: Unchecked = -1
@@ -161,11 +161,13 @@ class FileEditAction(Action[FileEditObservation]):
     impl_source: Unchecked = "oh_aci"
 
     @classmethod
-    def refused(cls, args: dict[str, Any], problem: str) -> Observation:
-        """The editor reports mistyped arguments like any other mistake of its caller."""
+    def refused(cls, args: dict[str, Any], problem: str) -> Observation | None:
+        """The editor reports mistyped arguments like any other mistake of its caller, but needs a path."""
+        if not isinstance(args.get("path"), str):
+            return None
         return FileEditObservation(
             content=f"ERROR:\n{problem}",
-            path=args.get("path"),
+            path=args["path"],
             old_content=args.get("old_str"),
             new_content=args.get("new_str"),
             diff="",

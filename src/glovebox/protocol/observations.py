@@ -106,7 +106,7 @@ class FileEditObservation(Observation):
     """What an editor command came to; `old_content` and `new_content` echo the action's strings."""
 
     observation: ClassVar[str] = "edit"
-    path: Any
+    path: str
     prev_exist: bool = False
     old_content: Any = None
     new_content: Any = None

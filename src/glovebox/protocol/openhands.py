@@ -22,6 +22,8 @@ from glovebox.protocol.observations import OBSERVATIONS, CmdOutputMetadata, CmdO
 SOURCES = frozenset({"agent", "user", "environment"})
 SECURITY_RISKS = frozenset({-1, 0, 1, 2})
 TOOL_CALL_KEYS = ("function_name", "tool_call_id", "model_response", "total_calls_in_response")
+#: Types of arguments that take true for 1 and false for 0, as the contract's language does.
+NUMBERS = (int, int | None, int | float | str | None)
 #: Arguments of older clients that mean nothing any more.
 DROPPED_ARGUMENTS = ("keep_prompt", "task_completed")
 TRANSLATED_EDITOR_CALL = re.compile(r"print\(file_editor\(\*\*(.*)\)\)", re.DOTALL)
@@ -44,6 +46,7 @@ class _Shape:
         self.names = frozenset(field.encode_name for field in fields)
         self.required = tuple(field.encode_name for field in fields if field.required)
         self.flags = tuple(field.encode_name for field in fields if field.type is bool)
+        self.numbers = tuple(field.encode_name for field in fields if field.type in NUMBERS)
 
 
 class Codec:
@@ -214,6 +217,9 @@ def _build(shape: _Shape, args: dict[str, Any], timeout: Any) -> Action[Any]:
     for name in shape.flags:
         if name in args:
             args[name] = bool(args[name])  # the contract takes anything truthy for a flag
+    for name in shape.numbers:
+        if isinstance(args.get(name), bool):
+            args[name] = int(args[name])
     try:
         action: Action[Any] = msgspec.convert({**args, "timeout": _seconds(timeout)}, shape.type)
     except (msgspec.ValidationError, ValueError) as error:
@@ -227,7 +233,7 @@ def _build(shape: _Shape, args: dict[str, Any], timeout: Any) -> Action[Any]:
 
 def _seconds(timeout: Any) -> Any:
     """Numbers arrive as text at times; anything else is left for the type check to name."""
-    if isinstance(timeout, str):
+    if isinstance(timeout, bool | str):
         try:
             return float(timeout)
         except ValueError:
@@ -237,11 +243,11 @@ def _seconds(timeout: Any) -> Any:
 
 def _check_metadata(envelope: dict[str, Any]) -> None:
     """Metadata is not used here, but a client that sends it broken has to hear of it."""
-    source = envelope.get("source")
-    if source is not None and not (isinstance(source, str) and source in SOURCES):
+    source = envelope.get("source", "agent")
+    if not (isinstance(source, str) and source in SOURCES):
         raise WrongArguments(f"{source!r} is not a valid EventSource")
-    call = envelope.get("tool_call_metadata")
-    if call is not None:
+    if "tool_call_metadata" in envelope:
+        call = envelope["tool_call_metadata"]
         missing = [key for key in TOOL_CALL_KEYS if not isinstance(call, dict) or key not in call]
         if missing:
             raise WrongArguments(f"tool_call_metadata lacks {', '.join(missing)}")

@@ -134,7 +134,7 @@ class FileActions:
 
     async def _edit(self, action: FileEditAction) -> tuple[str, str]:
         command = EditorCommand(
-            command=action.command,
+            command=str(action.command),
             path=action.path,
             file_text=action.file_text,
             old_str=action.old_str,
@@ -157,10 +157,12 @@ def _error(error: EditorError) -> str:
     return f"ERROR:\n{error}"
 
 
-def _line_number(value: int | str | None) -> int | None:
-    if not isinstance(value, str):
-        return value
-    try:
+def _line_number(value: float | str | None) -> int | None:
+    if value is None:
+        return None
+    if isinstance(value, float) and value.is_integer():
         return int(value)
+    try:
+        return int(str(value))
     except ValueError:
         raise EditorError(f"Invalid insert_line value: '{value}'. Expected an integer.") from None

@@ -64,7 +64,7 @@ def cut(text: str, start: int, end: int) -> str:
     return "".join(lines[begin : max(begin + 1, min(max(end, 0), total))])
 
 
-def splice(raw: str, content: str, start: int, end: int) -> str:
+def splice(raw: str, content: str, start: int | None, end: int | None) -> str:
     """The text with `content` and a line end in place of the lines from `start` up to `end`.
 
     Indices are those of Python slices, except that a start of 0 keeps nothing before and an end of -1

@@ -15,7 +15,9 @@ from glovebox.box.files.workspace import Refused, Source
 NEW_FILE_MODE = 0o664
 
 
-def write_file(path: str, content: str, start: int, end: int, *, owner: int | None, locks: PathLocks) -> None:
+def write_file(
+    path: str, content: str, start: int | None, end: int | None, *, owner: int | None, locks: PathLocks
+) -> None:
     """Put lines into a file, making it and its directory where they are missing.
 
     New files and directories go to `owner`, user and group alike.

@@ -25,6 +25,9 @@ _LARGE = 200_000
 #: At the idle prompt these do something: a new prompt, and the end of the shell.
 _KEYS_AT_PROMPT = (b"\x03", b"\x04")
 
+#: A quick command is given the time to end, however short the caller's limit.
+_LEAST_TIMEOUT = 0.2
+
 Answer = CmdOutputObservation | ErrorObservation
 
 
@@ -184,7 +187,7 @@ class Session:
         """Wait for the command's end, for silence, or until the caller's time is over."""
         loop = asyncio.get_running_loop()
         begin = loop.time()
-        late = float("inf") if action.timeout is None else begin + action.timeout
+        late = float("inf") if action.timeout is None else begin + max(action.timeout, _LEAST_TIMEOUT)
         while not run.ended.done():
             silent = float("inf")
             if not action.blocking:
