@@ -29,6 +29,7 @@ lint: .venv/.dev ## the checks of `make test` without the tests
 	.venv/bin/lint-imports
 
 bench: .venv/.dev ## measure this box beside its peers (BENCH=--quick for a short run)
+	.venv/bin/python -m compileall -q src
 	.venv/bin/python -m benchmarks $(BENCH)
 
 clean: ## remove what was installed and built

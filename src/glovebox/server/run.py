@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
-import signal
 import socket
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 
 import uvicorn
 
@@ -15,6 +13,7 @@ from glovebox.box.box import Box
 from glovebox.box.startup import Startup
 from glovebox.errors import StartupError
 from glovebox.server.app import create_app
+from glovebox.server.listening import SignalledServer
 from glovebox.server.viewer import start_viewer
 from glovebox.settings import Settings
 
@@ -26,7 +25,7 @@ KEEP_ALIVE_SECONDS = 600
 GRACE_SECONDS = 5
 
 
-class _Server(uvicorn.Server):
+class _Server(SignalledServer):
     """A uvicorn that says when it listens, and closes what it serves while it waits for requests to end.
 
     A command that waits for output is answered because its shell is closed, not the other way round.
@@ -38,19 +37,6 @@ class _Server(uvicorn.Server):
         super().__init__(config)
         self._ready = ready
         self._close = close
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Stop on a signal, without raising it again afterwards: there is more to close than the server."""
-        loop = asyncio.get_running_loop()
-        stops = (signal.SIGINT, signal.SIGTERM)
-        for stop in stops:
-            loop.add_signal_handler(stop, self.handle_exit, stop, None)
-        try:
-            yield
-        finally:
-            for stop in stops:
-                loop.remove_signal_handler(stop)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)

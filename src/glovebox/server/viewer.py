@@ -14,7 +14,7 @@ import random
 import secrets
 import socket
 import stat
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -28,6 +28,7 @@ from starlette.types import ASGIApp
 
 from glovebox.box.threads import Threads
 from glovebox.errors import TransferError
+from glovebox.server.listening import QuietServer
 from glovebox.server.responses import json_response
 
 log = logging.getLogger(__name__)
@@ -175,15 +176,6 @@ def _content(path: str) -> Iterator[bytes]:
             yield piece
 
 
-class _Server(uvicorn.Server):
-    """A server beside the main one, which alone listens to signals."""
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Generator[None, None, None]:
-        """Leave the signals alone."""
-        yield
-
-
 class ViewerServer:
     """A file viewer that serves until it is closed; `port` is None if it found no free one."""
 
@@ -192,7 +184,7 @@ class ViewerServer:
         self._url_file = url_file
         # Its own, since it outlives the box: somebody may look at a file while commands are ended.
         self._threads = Threads("glovebox-viewer", 1)
-        self._server = _Server(
+        self._server = QuietServer(
             uvicorn.Config(
                 viewer_app(self._threads),
                 log_config=None,
@@ -223,7 +215,7 @@ class ViewerServer:
         serving, self._serving = self._serving, None
         if serving is not None:
             await self._threads.run(_withdraw, self._url_file, self.url)
-            self._server.should_exit = True
+            self._server.stop()
             await serving
         self._threads.close()
 

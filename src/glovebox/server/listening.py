@@ -1,0 +1,61 @@
+"""uvicorn, made to wait for its end instead of asking for it ten times a second."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+from collections.abc import Iterator
+from types import FrameType
+
+import uvicorn
+
+#: uvicorn counts in tenths of a second, and renews the date of its answers whenever ten have passed.
+_TICKS = 10
+
+
+class QuietServer(uvicorn.Server):
+    """A server that sleeps until there is something to do, and leaves signals to whoever wants them."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self._stopping = asyncio.Event()
+
+    def stop(self) -> None:
+        """Stop serving, soon."""
+        self.should_exit = True
+        self._stopping.set()
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Stop on a signal; a second interrupt does not wait for requests to end."""
+        super().handle_exit(sig, frame)
+        self._stopping.set()
+
+    async def main_loop(self) -> None:
+        """Serve until told to stop."""
+        while not await self.on_tick(_TICKS):
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(1.0):
+                    await self._stopping.wait()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave signals alone."""
+        yield
+
+
+class SignalledServer(QuietServer):
+    """A server that stops on a signal, which is not raised again: there is more to close than the server."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Listen to signals while serving."""
+        loop = asyncio.get_running_loop()
+        stops = (signal.SIGINT, signal.SIGTERM)
+        for stop in stops:
+            loop.add_signal_handler(stop, self.handle_exit, stop, None)
+        try:
+            yield
+        finally:
+            for stop in stops:
+                loop.remove_signal_handler(stop)
