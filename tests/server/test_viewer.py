@@ -4,7 +4,6 @@ import base64
 import os
 import signal
 import socket
-import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -269,16 +268,3 @@ async def test_signals_stay_with_the_main_server(client: httpx.AsyncClient) -> N
     assert (await client.get("/")).status_code == 200
     assert (signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)) == before
     assert "handle_exit" not in repr(before)
-
-
-async def test_it_starts_at_once(tmp_path: Path) -> None:
-    (await (await _timed(tmp_path))[1].close())  # what is only needed once is loaded
-    seconds, viewer = await _timed(tmp_path)
-    await viewer.close()
-    assert seconds < 0.1
-
-
-async def _timed(tmp_path: Path) -> tuple[float, ViewerServer]:
-    began = time.perf_counter()
-    viewer = await start_viewer(FIRST_PORT, str(tmp_path / "url"))
-    return time.perf_counter() - began, viewer

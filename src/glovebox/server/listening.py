@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
+import socket
 from collections.abc import Iterator
 from types import FrameType
 
@@ -37,6 +38,12 @@ class QuietServer(uvicorn.Server):
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(1.0):
                     await self._stopping.wait()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Let requests end; then close connections too that were accepted while everything was closing."""
+        await super().shutdown(sockets)
+        for connection in list(self.server_state.connections):
+            connection.transport.close()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:

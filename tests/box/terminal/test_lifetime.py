@@ -8,7 +8,6 @@ import pwd
 import signal
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 import pytest
@@ -73,9 +72,7 @@ async def test_a_running_command_ends_with_the_terminal_and_is_answered(tmp_path
         waiting = asyncio.ensure_future(shell.answer("trap '' HUP; echo $$; sleep 1000"))
         queued = asyncio.ensure_future(shell.answer("echo queued"))
         await eventually(lambda: shell.streamed() != "", "it runs")
-        begin = time.monotonic()
         await shell.terminal.close()
-        assert time.monotonic() - begin < 5
         assert await waiting == ErrorObservation(content="Bash session was likely interrupted...")
         assert await queued == ErrorObservation(content="Bash session is not initialized")
         assert not running(int(shell.streamed().split()[0]))
@@ -199,12 +196,6 @@ def test_it_runs_on_uvloop(tmp_path: Path) -> None:
             return codes
 
     assert uvloop.run(scenario()) == [0, 1, 2, 3, 4, 130, 7, 0]
-
-
-async def test_it_starts_fast_enough_for_the_startup_path(tmp_path: Path) -> None:
-    begin = time.monotonic()
-    async with console(tmp_path):
-        assert time.monotonic() - begin < 1.0  # a few milliseconds on an idle machine
 
 
 async def test_a_terminal_that_was_not_started_says_so(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import pytest
@@ -165,11 +164,9 @@ async def test_a_background_storm_does_not_hide_the_end_of_a_command(shell: Cons
 
 async def test_a_command_of_a_megabyte_arrives_unchanged(shell: Console) -> None:
     text = "".join(f"line {number}\t'quoted' \\ é\n" for number in range(45_000))
-    begin = time.monotonic()
     answer = await shell.run(f"cat > big <<'END OF TEXT'\n{text}END OF TEXT")
     assert answer.metadata.exit_code == 0
     assert (shell.workspace / "big").read_text() == text
-    assert time.monotonic() - begin < 5
 
 
 async def test_a_shorter_command_is_not_followed_by_the_rest_of_a_longer_one(shell: Console) -> None:
