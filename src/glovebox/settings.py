@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import getpass
 import ipaddress
 import os
+import pwd
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -89,11 +89,11 @@ def parse_seconds(text: str) -> int:
 
 
 def current_user() -> str:
-    """The name of the user this process runs as."""
+    """The name of the user this process runs as, whatever the environment says."""
     try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # a numeric user without an account, as containers may have
-        return str(os.getuid())
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:  # a number without an account, as containers may have
+        return str(os.geteuid())
 
 
 @dataclass(frozen=True, slots=True)

@@ -116,4 +116,8 @@ def _prepare(settings: Settings) -> int | None:
     user_id = ensure_user(name, settings.user_id)
     ensure_directory(settings.working_dir)
     give_directory(settings.working_dir, user_id, settings.sandbox_group_id)
-    return user_id if os.geteuid() == 0 else None
+    if os.geteuid() == 0:
+        return user_id
+    if user_id != os.geteuid():
+        log.warning("only root can run the shell as %s; it runs as the current user", name)
+    return None

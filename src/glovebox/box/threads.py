@@ -1,8 +1,10 @@
 """Blocking work leaves the event loop here.
 
-Most of it is short: a small file, a stat. Python runs one thread at a time, so several threads that do such
-work mostly hand the interpreter to each other, and everything gets slower. Hence one thread does the work as
-long as it keeps up; when it is stuck, at a slow disk or a long walk, others help until nothing waits.
+Most of it is short: a small file, a stat. Python runs one thread at a time, so threads that do such work
+while the loop is busy mostly hand the interpreter to each other, and everything gets slower. Hence the two
+take turns: calls of one turn of the loop are handed over together, one thread does them in a row, and hands
+the results back together. When that thread is stuck, at a slow disk or a long walk, others help until
+nothing waits.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import asyncio
 import functools
 import queue
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from typing import Any, NamedTuple, ParamSpec, TypeVar
@@ -20,6 +23,8 @@ T = TypeVar("T")
 
 #: Work that nobody has begun for this long needs another thread.
 PATIENCE = 0.005
+#: Results are not kept back for longer than this.
+HOLD = 0.001
 
 
 class _Job(NamedTuple):
@@ -34,7 +39,10 @@ class Threads:
         self._name = name
         self._most = workers
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._jobs: deque[_Job] = deque()
+        #: True wakes the thread that stays, False ends it.
+        self._signal: queue.SimpleQueue[bool] = queue.SimpleQueue()
+        self._signalling = False
         self._done: deque[tuple[asyncio.Future[Any], Any, BaseException | None]] = deque()
         self._telling = False
         self._counting = threading.Lock()
@@ -53,11 +61,10 @@ class Threads:
             raise RuntimeError(f"the threads of {self._name} are closed")
         loop = self._loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
-        self._jobs.put(_Job(future, functools.partial(call, *args, **kwargs)))
-        if self._workers == 0:
-            self._add_worker(stays=True)
-        if self._watch is None:
-            self._watch = loop.call_later(PATIENCE, self._relieve, self._begun)
+        self._jobs.append(_Job(future, functools.partial(call, *args, **kwargs)))
+        if not self._signalling:
+            self._signalling = True
+            loop.call_soon(self._hand_over)
         return await future
 
     def close(self) -> None:
@@ -65,12 +72,21 @@ class Threads:
         self._closed = True
         if self._watch is not None:
             self._watch.cancel()
-        self._jobs.put(None)
+        self._signal.put(False)
+
+    def _hand_over(self) -> None:
+        """Wake the thread that stays, once for all calls of this turn."""
+        self._signalling = False
+        if self._workers == 0:
+            self._add_worker(stays=True)
+        self._signal.put(True)
+        if self._watch is None and self._loop is not None:
+            self._watch = self._loop.call_later(PATIENCE, self._relieve, self._begun)
 
     def _relieve(self, begun: int) -> None:
         """Add a thread if nothing has been begun since the last look although something waits."""
         self._watch = None
-        if self._jobs.empty() or self._closed or self._loop is None:
+        if not self._jobs or self._closed or self._loop is None:
             return
         if self._begun == begun and self._workers < self._most:
             self._add_worker(stays=False)
@@ -84,27 +100,31 @@ class Threads:
         threading.Thread(target=self._work, args=(stays,), name=name, daemon=True).start()
 
     def _work(self, stays: bool) -> None:
-        while True:
-            try:
-                job = self._jobs.get(block=stays)
-            except queue.Empty:
+        while not stays or self._signal.get():
+            self._do_all()
+            if not stays:
                 break
-            if job is None:
-                self._jobs.put(None)  # for whoever else is there
-                break
-            self._begun += 1
-            self._do(job)
+        else:
+            self._do_all()  # what was accepted before the end
         with self._counting:
             self._workers -= 1
 
-    def _do(self, job: _Job) -> None:
-        result, error = None, None
-        try:
-            result = job.call()
-        except BaseException as raised:  # noqa: BLE001  not swallowed: it is raised again where the call is awaited
-            error = raised
-        self._done.append((job.future, result, error))
-        if not self._telling and self._loop is not None:
+    def _do_all(self) -> None:
+        held_since = time.monotonic()
+        while self._jobs:
+            try:
+                job = self._jobs.popleft()
+            except IndexError:  # another thread was faster
+                break
+            self._begun += 1
+            self._done.append((job.future, *_outcome(job.call)))
+            if time.monotonic() - held_since > HOLD:
+                self._hand_back()
+                held_since = time.monotonic()
+        self._hand_back()
+
+    def _hand_back(self) -> None:
+        if self._done and not self._telling and self._loop is not None:
             self._telling = True
             try:
                 self._loop.call_soon_threadsafe(self._tell)
@@ -112,7 +132,6 @@ class Threads:
                 return
 
     def _tell(self) -> None:
-        """Hand out all results there are: under load, one turn of the loop serves many."""
         self._telling = False
         while self._done:
             future, result, error = self._done.popleft()
@@ -122,3 +141,10 @@ class Threads:
                 future.set_result(result)
             else:
                 future.set_exception(error)
+
+
+def _outcome(call: Callable[[], Any]) -> tuple[Any, BaseException | None]:
+    try:
+        return call(), None
+    except BaseException as error:  # noqa: BLE001  not swallowed: it is raised where the call is awaited
+        return None, error

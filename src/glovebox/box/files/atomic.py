@@ -166,12 +166,14 @@ def _temporary(real: str, mode: int) -> tuple[str, int]:
 
 @contextlib.contextmanager
 def _removed_on_failure(temporary: str) -> Iterator[None]:
+    succeeded = False
     try:
         yield
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        raise
+        succeeded = True
+    finally:
+        if not succeeded:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
 
 
 def _write_all(fd: int, data: bytes) -> None:
