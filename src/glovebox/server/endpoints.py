@@ -6,7 +6,7 @@ The router, the OpenAPI document and the documentation check are all made from t
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from starlette.requests import Request
@@ -49,4 +49,3 @@ class Endpoint:
     parameters: tuple[Parameter, ...] = ()
     body: type | Mapping[str, Any] | None = None
     body_media_type: str = "application/json"
-    tags: tuple[str, ...] = field(default=())
