@@ -245,6 +245,8 @@ class _Loop:
             client.send()
         else:
             self.waiting -= 1
+            # It has asked for the last time: that the server closes its connection is no loss any more.
+            self.poller.unregister(client.socket.fileno())
 
     def _lost(self, number: int, client: _Client) -> None:
         """Ask again once on a new connection: a server may close one that was idle."""
