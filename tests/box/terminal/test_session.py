@@ -182,7 +182,7 @@ async def test_several_commands_at_once_are_refused(shell: Console) -> None:
 
 
 async def test_a_command_that_ended_between_calls_is_reported_by_a_poll(shell: Console) -> None:
-    await shell.run("sleep 0.3; echo done > marker; echo done; (exit 5)", timeout=0.1)
+    await shell.run("sleep 1; echo done > marker; echo done; (exit 5)", timeout=0.1)
     await eventually((shell.workspace / "marker").exists, "the command goes on")
     answer = await shell.poll()
     assert (answer.content, answer.metadata.exit_code) == ("done", 5)
@@ -190,7 +190,7 @@ async def test_a_command_that_ended_between_calls_is_reported_by_a_poll(shell: C
 
 
 async def test_a_command_that_ended_between_calls_makes_room_for_the_next(shell: Console) -> None:
-    await shell.run("sleep 0.3; echo done", timeout=0.1)
+    await shell.run("sleep 1; echo done", timeout=0.1)
     while (answer := await shell.run("echo next")).metadata.exit_code == -1:
         assert answer.content == ""
         await asyncio.sleep(0.02)

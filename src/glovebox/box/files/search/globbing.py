@@ -194,16 +194,6 @@ class GlobMatcher:
         #: The state at the directory the pattern is relative to.
         self.start: State = self._closed({(index, 0) for index in range(len(glob.alternatives))})
 
-    @property
-    def wants_files(self) -> bool:
-        """Whether anything but directories is asked for."""
-        return not all(item.directories for item in self._alternatives)
-
-    @property
-    def wants_directories(self) -> bool:
-        """Whether directories are asked for."""
-        return any(item.directories for item in self._alternatives)
-
     def matches(self, path: str, *, directory: bool = False) -> bool:
         """Whether the path, relative to the pattern's base, matches."""
         *parents, name = path.split("/")
