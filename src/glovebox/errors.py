@@ -14,7 +14,16 @@
     │   ├── UnknownAction      unknown_action          no action of that name
     │   ├── WrongArguments     wrong_arguments         unknown, missing or mistyped arguments
     │   ├── UnsupportedAction  unsupported_action      known, but nothing here carries it out
-    │   └── KeyReused          idempotency_key_reused  the key belongs to another action
+    │   ├── KeyReused          idempotency_key_reused  the key belongs to another action
+    │   └── Interrupted        action_interrupted      the box was restarted while it ran
+    ├── TerminalError          terminal_failed         a session or command could not be dealt with
+    │   ├── NoSuchSession      no_such_session         no session has that name
+    │   ├── SessionExists      session_exists          the name is taken
+    │   ├── BadSession         bad_session             a name, size, signal or limit that cannot be
+    │   ├── NoSuchCommand      no_such_command         no command has that id, or it is forgotten
+    │   ├── CommandEnded       command_ended           there is nothing left to signal
+    │   ├── SessionTaken       session_taken           a person has taken the session over
+    │   └── OutputGone         output_gone             the log does not reach back so far
     └── TransferError          transfer_failed         an upload or download that was refused
         ├── BadArchive         bad_archive             not a zip, or one that must not be unpacked
         └── TooLarge           too_large               beyond the configured size
@@ -120,6 +129,60 @@ class KeyReused(ActionError):
     """An idempotency key came back with a different action."""
 
     code = "idempotency_key_reused"
+
+
+class Interrupted(ActionError):
+    """The box was restarted while the action ran; whether it took effect is not known."""
+
+    code = "action_interrupted"
+
+
+class TerminalError(GloveboxError):
+    """Something about a session or a command could not be done."""
+
+    code = "terminal_failed"
+
+
+class NoSuchSession(TerminalError):
+    """No session has that name."""
+
+    code = "no_such_session"
+
+
+class SessionExists(TerminalError):
+    """The name is taken."""
+
+    code = "session_exists"
+
+
+class BadSession(TerminalError):
+    """A name, size, signal or limit that a session cannot have."""
+
+    code = "bad_session"
+
+
+class NoSuchCommand(TerminalError):
+    """No command has that id, or it is so old that it is forgotten."""
+
+    code = "no_such_command"
+
+
+class CommandEnded(TerminalError):
+    """The command has ended, and there is nothing left to signal."""
+
+    code = "command_ended"
+
+
+class SessionTaken(TerminalError):
+    """A person has taken the session over."""
+
+    code = "session_taken"
+
+
+class OutputGone(TerminalError):
+    """The log of a session does not reach back so far."""
+
+    code = "output_gone"
 
 
 class TransferError(GloveboxError):

@@ -81,6 +81,13 @@ def parse_port(text: str) -> int:
     return int(text)
 
 
+def parse_terminal(text: str) -> str:
+    """What holds the shells."""
+    if text not in ("pty", "tmux"):
+        raise ValueError(f"{text!r} is neither pty nor tmux")
+    return text
+
+
 def parse_seconds(text: str) -> int:
     """A positive whole number of seconds."""
     if not text.isdigit() or int(text) < 1:
@@ -153,6 +160,29 @@ class Settings:
         10, flag="--no-change-timeout-seconds", variable="NO_CHANGE_TIMEOUT_SECONDS", parse=parse_seconds,
         metavar="SECONDS",
         help="Answer when a command has printed nothing for this long; the command goes on.",
+    )  # fmt: skip
+    terminal: str = _setting(
+        "pty", flag="--terminal", variable="GLOVEBOX_TERMINAL", parse=parse_terminal, metavar="KIND",
+        help="What holds the shells: pty, or tmux, so that people can use tmux attach.",
+    )  # fmt: skip
+    state_dir: str = _setting(
+        "", flag="--state-dir", variable="GLOVEBOX_STATE_DIR", metavar="DIR",
+        help="Keep shells, their output and answers here, so that they outlive a server that is killed: start it"
+        " again with the same directory. Without one, shells end with the server.",
+    )  # fmt: skip
+    keep_sessions: bool = _setting(
+        False, flag="--keep-sessions", variable="GLOVEBOX_KEEP_SESSIONS", parse=parse_flag,
+        help="Leave the shells running when the server is stopped, for the next one with the same --state-dir.",
+    )  # fmt: skip
+    orphan_seconds: int = _setting(
+        86_400, flag="--orphan-seconds", variable="GLOVEBOX_ORPHAN_SECONDS", parse=parse_seconds,
+        metavar="SECONDS",
+        help="How long shells wait for another server before they are ended.",
+    )  # fmt: skip
+    terminal_log_size: int = _setting(
+        1 << 30, flag="--terminal-log-size", variable="GLOVEBOX_TERMINAL_LOG_SIZE", parse=parse_size,
+        metavar="SIZE",
+        help="How much raw output is kept on disk for each session, for example 100M; the oldest goes first.",
     )  # fmt: skip
     max_upload_size: int = _setting(
         16 << 30, flag="--max-upload-size", variable="GLOVEBOX_MAX_UPLOAD_SIZE", parse=parse_size,
@@ -289,6 +319,8 @@ def _check(settings: Settings) -> None:
         )
     if settings.log_level.upper() not in ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"):
         raise SettingsError(f"log level {settings.log_level!r} is not DEBUG, INFO, WARNING or ERROR")
+    if settings.keep_sessions and not settings.state_dir:
+        raise SettingsError("--keep-sessions needs a --state-dir to find the sessions again.")
     if settings.browsergym_eval_env and not settings.enable_browser:
         raise SettingsError(
             "Browser environment is not enabled in config, but browsergym_eval_env is set. "

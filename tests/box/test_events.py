@@ -46,7 +46,7 @@ async def test_memory_is_bounded_by_count_and_by_characters() -> None:
     assert [event.seq for event in log.since(0)] == [3, 4, 5]
     log = EventLog(keep_characters=10)
     for number in range(5):
-        log.append(ActionOutput, action_id="a", offset=number * 4, text="four")
+        log.append(ActionOutput, action_id="a", offset=number * 4, end=number * 4 + 4, text="four")
     assert [event.seq for event in log.since(0)] == [4, 5]
 
 

@@ -42,7 +42,7 @@ async def test_an_action_is_answered_by_the_handler_that_declares_it() -> None:
 
 async def test_what_happens_is_logged_in_order_with_offsets() -> None:
     box = executor(read)
-    await box.execute(FileReadAction(path="/a"), "id-1")
+    await box.execute(FileReadAction(path="/a"), box.call("id-1"))
     started, first, second, finished = box.events.since(0)
     assert isinstance(started, ActionStarted)
     assert isinstance(first, ActionOutput)
@@ -50,7 +50,8 @@ async def test_what_happens_is_logged_in_order_with_offsets() -> None:
     assert isinstance(finished, ActionFinished)
     assert [event.seq for event in box.events.since(0)] == [1, 2, 3, 4]
     assert {event.action_id for event in box.events.since(0)} == {"id-1"}
-    assert (first.offset, first.text, second.offset, second.text) == (0, "he", 2, "llo")
+    assert (first.offset, first.end, first.text) == (0, 2, "he")
+    assert (second.offset, second.end, second.text) == (2, 5, "llo")
     assert (finished.observation, finished.error) == ("read", None)
 
 

@@ -53,7 +53,8 @@ class Box:
             stack.callback(self.threads.close)
             with self.startup.step("workspace"):
                 user_id = await self.threads.run(_prepare, self.settings)
-            terminal = self._terminal()
+            events = EventLog()
+            terminal = self.terminal = self._terminal(events)
             stack.push_async_callback(terminal.close)
             await terminal.open()
             self._shell = asyncio.create_task(self._start_shell(terminal))
@@ -71,7 +72,7 @@ class Box:
                 PathActions(shell=terminal, threads=self.threads),
             )
             handlers = [handler for capability in capabilities for handler in capability.handlers()]
-            self.executor = Executor([*handlers, *absent.handlers()], EventLog())
+            self.executor = Executor([*handlers, *absent.handlers()], events)
             self._exit = stack.pop_all()
         return self
 
@@ -92,13 +93,23 @@ class Box:
         except StartupError as error:
             log.error("the shell did not start; commands will try again: %s", error)
 
-    def _terminal(self) -> Terminal:
+    def state_file(self, name: str) -> str | None:
+        """Where something of that name is kept over a restart; None if nothing is."""
+        return self.terminal.state_file(name)
+
+    def _terminal(self, events: EventLog) -> Terminal:
         settings = self.settings
         return Terminal(
             working_dir=settings.working_dir,
             username=settings.account if settings.su_to_user else current_user(),
             environment=settings.command_environment,
             no_change_timeout=settings.no_change_timeout_seconds,
+            events=events,
+            state_dir=settings.state_dir or None,
+            keep_sessions=settings.keep_sessions,
+            orphan_seconds=settings.orphan_seconds,
+            log_size=settings.terminal_log_size,
+            kind=settings.terminal,
         )
 
 

@@ -15,6 +15,7 @@ from glovebox.errors import ActionError, GloveboxError, UnsupportedAction
 from glovebox.protocol.base import Action, Observation
 from glovebox.protocol.events import ActionFinished, ActionOutput, ActionStarted
 from glovebox.protocol.observations import ErrorObservation
+from glovebox.protocol.terminal import CommandInfo
 
 log = logging.getLogger(__name__)
 
@@ -24,16 +25,20 @@ ObservationT = TypeVar("ObservationT", bound=Observation)
 class Call:
     """One execution of an action, as its handler sees it."""
 
-    def __init__(self, action_id: str, events: EventLog) -> None:
+    def __init__(self, action_id: str, events: EventLog, *, resumed: bool = False) -> None:
         self.id = action_id
         self.started = time.monotonic()
+        #: The box was restarted while this action ran, and whoever asked for it asks again.
+        self.resumed = resumed
+        #: What a caller that asks for details gets to know of the command behind the action.
+        self.command: CommandInfo | None = None
         self._events = events
         self._printed = 0
 
     def output(self, text: str) -> None:
         """Tell whoever listens what the action has just printed."""
-        offset, self._printed = self._printed, self._printed + len(text)
-        self._events.append(ActionOutput, action_id=self.id, offset=offset, text=text)
+        offset, self._printed = self._printed, self._printed + len(text.encode("utf-8", "replace"))
+        self._events.append(ActionOutput, action_id=self.id, offset=offset, end=self._printed, text=text)
 
 
 #: `async def handler(action: SomeAction, call: Call) -> SomeObservation | ErrorObservation`
@@ -50,10 +55,14 @@ class Executor:
         self.events = events
         self._handlers = _table(handlers)
 
+    def call(self, action_id: str | None = None, *, resumed: bool = False) -> Call:
+        """An execution to come."""
+        return Call(action_id or uuid.uuid4().hex, self.events, resumed=resumed)
+
     async def execute(
-        self, action: Action[ObservationT], action_id: str | None = None
+        self, action: Action[ObservationT], call: Call | None = None
     ) -> ObservationT | ErrorObservation:
-        """Carry out one action.
+        """Carry out one action; a caller that wants to know its id beforehand makes the `call`.
 
         Raises:
             ActionError: it could not be carried out; the code says why.
@@ -62,7 +71,7 @@ class Executor:
         if handler is None:
             # The contract's words, which its clients show to people.
             raise UnsupportedAction(f"'ActionExecutor' object has no attribute '{action.action}'")
-        call = Call(action_id or uuid.uuid4().hex, self.events)
+        call = call or self.call()
         self.events.append(ActionStarted, action_id=call.id, action=action.action)
         observation: Observation | None = None
         failure: GloveboxError | None = None

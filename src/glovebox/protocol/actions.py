@@ -22,6 +22,7 @@ from glovebox.protocol.observations import (
     RecallObservation,
     TaskTrackingObservation,
 )
+from glovebox.protocol.terminal import Limits
 
 
 class NullAction(Action[NullObservation]):
@@ -39,6 +40,7 @@ class CmdRunAction(Action[CmdOutputObservation]):
     """Run a command in a persistent shell, or talk to the one that is running."""
 
     action: ClassVar[str] = "run"
+    resumable: ClassVar[bool] = True
     command: str
     is_input: bool = False
     thought: Unchecked = ""
@@ -48,6 +50,11 @@ class CmdRunAction(Action[CmdOutputObservation]):
     hidden: bool = False
     confirmation_state: Unchecked = "confirmed"
     security_risk: Unchecked = -1
+    #: The shell to run it in, opened if there is none of that name.
+    session: str = "main"
+    #: How many characters of output to answer with: head, tail and what is around errors.
+    budget: int | None = None
+    limits: Limits | None = None
 
     @property
     def message(self) -> str:

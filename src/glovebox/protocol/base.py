@@ -54,6 +54,9 @@ class Action(Message, Generic[ObservationT]):
 
     action: ClassVar[str]
 
+    #: Whether it can be picked up again when the box was restarted while it ran.
+    resumable: ClassVar[bool] = False
+
     #: The hard limit in seconds; it travels beside `args`.
     timeout: float | None = None
 

@@ -23,10 +23,10 @@ LIMIT = 20.0
 class Console:
     """What an agent would send, one method per kind of action."""
 
-    def __init__(self, terminal: Terminal, workspace: Path) -> None:
+    def __init__(self, terminal: Terminal, workspace: Path, events: EventLog) -> None:
         self.terminal = terminal
         self.workspace = workspace
-        self.events = EventLog()
+        self.events = events
         self._executor = Executor(terminal.handlers(), self.events)
 
     async def answer(self, command: str, **args: Any) -> CmdOutputObservation | ErrorObservation:
@@ -67,7 +67,9 @@ async def console(
     workspace, home = directory / "workspace", directory / "home"
     workspace.mkdir(exist_ok=True)
     home.mkdir(exist_ok=True)
+    events = EventLog()
     terminal = Terminal(
+        events=events,
         working_dir=str(workspace),
         username=username or getpass.getuser(),
         environment={
@@ -80,7 +82,7 @@ async def console(
     )
     try:
         await terminal.start()
-        yield Console(terminal, workspace)
+        yield Console(terminal, workspace, events)
     finally:
         await terminal.close()
 

@@ -10,17 +10,23 @@ END = b"\x1b]1807;D;abc\x1f3\x1f42\x1fme\x1fhost\x1f'/tmp'\x1f'/usr/bin/python'\
 
 
 def test_output_and_marks_are_told_apart() -> None:
-    found = MarkParser().feed(b"before\x1b]1807;C;abc\x07out" + END + b"after")
-    assert found[:3] == [b"before", Mark("C", "abc"), b"out"]
-    assert isinstance(found[3], Mark)
-    assert found[4] == b"after"
+    data = b"before\x1b]1807;C;abc\x07out" + END + b"after"
+    found = MarkParser().feed(data, 100)
+    assert found[:3] == [(b"before", 100), (Mark("C", "abc"), 106), (b"out", 119)]
+    assert isinstance(found[3][0], Mark)
+    assert found[4] == (b"after", 100 + data.index(b"after"))
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7])
 def test_a_mark_is_found_in_whatever_pieces_it_comes(size: int) -> None:
     parser = MarkParser()
     data = b"one\x1b[1mtwo" + END + b"three"
-    found = [item for start in range(0, len(data), size) for item in parser.feed(data[start : start + size])]
+    found = [
+        item
+        for start in range(0, len(data), size)
+        for item, at in parser.feed(data[start : start + size], start)
+        if data[at:].startswith(item.raw if isinstance(item, Mark) else item)
+    ]
     marks = [item for item in found if isinstance(item, Mark)]
     output = b"".join(item for item in found if not isinstance(item, Mark))
     assert [mark.kind for mark in marks] == ["D"]
@@ -30,7 +36,7 @@ def test_a_mark_is_found_in_whatever_pieces_it_comes(size: int) -> None:
 def test_a_mark_without_an_end_does_not_hide_the_one_that_follows() -> None:
     parser = MarkParser()
     assert parser.feed(b"\x1b]1807;D;forged") == []
-    found = parser.feed(END)
+    found = [item for item, _ in parser.feed(END)]
     assert found[0] == b"\x1b]1807;D;forged"
     assert isinstance(found[1], Mark)
     assert found[1].token == "abc"
@@ -38,11 +44,11 @@ def test_a_mark_without_an_end_does_not_hide_the_one_that_follows() -> None:
 
 def test_output_that_only_begins_like_a_mark_is_not_held_for_ever() -> None:
     found = MarkParser().feed(b"\x1b]1807;" + b"x" * 40_000)
-    assert found == [b"\x1b]1807;" + b"x" * 40_000]
+    assert found == [(b"\x1b]1807;" + b"x" * 40_000, 0)]
 
 
 def test_an_end_mark_says_how_the_command_ended() -> None:
-    (mark,) = MarkParser().feed(END)
+    ((mark, _),) = MarkParser().feed(END)
     assert isinstance(mark, Mark)
     assert Report.parse(mark) == Report(
         exit_code=3,
@@ -55,7 +61,7 @@ def test_an_end_mark_says_how_the_command_ended() -> None:
 
 
 def test_a_missing_background_process_is_minus_one() -> None:
-    (mark,) = MarkParser().feed(END.replace(b"\x1f42\x1f", b"\x1f\x1f"))
+    ((mark, _),) = MarkParser().feed(END.replace(b"\x1f42\x1f", b"\x1f\x1f"))
     assert isinstance(mark, Mark)
     report = Report.parse(mark)
     assert report is not None

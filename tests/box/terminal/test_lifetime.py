@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import uvloop
 
+from glovebox.box.events import EventLog
 from glovebox.box.terminal.manager import Terminal
 from glovebox.errors import StartupError
 from glovebox.protocol.observations import ErrorObservation
@@ -199,8 +200,11 @@ def test_it_runs_on_uvloop(tmp_path: Path) -> None:
 
 
 async def test_a_terminal_that_was_not_started_says_so(tmp_path: Path) -> None:
-    terminal = Terminal(working_dir=str(tmp_path), username="x", environment={}, no_change_timeout=1)
-    answer = await Console(terminal, tmp_path).answer("echo hi")
+    events = EventLog()
+    terminal = Terminal(
+        working_dir=str(tmp_path), username="x", environment={}, no_change_timeout=1, events=events
+    )
+    answer = await Console(terminal, tmp_path, events).answer("echo hi")
     assert answer == ErrorObservation(content="Bash session is not initialized")
     assert terminal.cwd == str(tmp_path)
     await terminal.close()

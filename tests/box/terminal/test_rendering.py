@@ -109,4 +109,8 @@ def test_the_screen_of_a_program_is_shown_again_as_long_as_it_is_there() -> None
 def test_live_text_comes_as_soon_as_it_can_be_read() -> None:
     live = LiveText()
     pieces = [b"h\xc3", b"\xa9llo\r", b"\n\x1b[3", b"1mred\x1b[0m", b" 1%\r2%", b"\x07!"]
-    assert [live.feed(piece) for piece in pieces] == ["h", "éllo", "\n", "red", " 1%\r2%", "!"]
+    fed = [live.feed(piece) for piece in pieces]
+    assert [text for text, _ in fed] == ["h", "éllo", "\n", "red", " 1%\r2%", "!"]
+    assert [settled for _, settled in fed] == [1, 6, 8, 20, 26, 28]
+    assert live.feed(b"end\xc3") == ("end", 31)
+    assert live.flush() == ("\ufffd", 32)

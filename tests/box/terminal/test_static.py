@@ -63,7 +63,8 @@ async def test_others_can_wait_for_the_commands_that_were_accepted(shell: Consol
 
 async def test_others_do_not_wait_for_commands_that_come_later(shell: Console) -> None:
     first = asyncio.ensure_future(shell.run("sleep 0.3; touch first"))
-    await eventually(lambda: shell.events.last > 0, "it was accepted")
+    before = shell.events.last
+    await eventually(lambda: shell.events.last > before, "it was accepted")
     settled = asyncio.ensure_future(shell.terminal.settled())
     await asyncio.sleep(0)
     later = asyncio.ensure_future(shell.run("sleep 100", timeout=30))

@@ -9,15 +9,15 @@ import os
 import secrets
 import signal
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from glovebox.box.terminal import integration, processes
 from glovebox.box.terminal.account import Account
-from glovebox.box.terminal.channel import Channel, Connect
+from glovebox.box.terminal.channel import Channel, Connect, Receiver
 from glovebox.box.terminal.delivery import Delivery
+from glovebox.box.terminal.identity import Identity, Typed
 from glovebox.box.terminal.integration import Mark, MarkParser, Report
-from glovebox.box.terminal.rendering import LiveText
 from glovebox.box.terminal.retention import Output
+from glovebox.box.terminal.run import Printed, Run, ShellEnd
 from glovebox.box.threads import Threads
 from glovebox.errors import StartupError
 
@@ -34,56 +34,6 @@ _DISCARD_LINE = b"\x15"
 _INTERRUPT = b"\x03"
 #: Above this size, a command is written to its file in a thread.
 _LARGE = 1_000_000
-
-
-@dataclass(frozen=True, slots=True)
-class ShellEnd:
-    """The shell itself is gone; its status, if known."""
-
-    status: int | None
-
-
-class Run:
-    """A command, from the moment it is typed until its shell is ready for the next."""
-
-    def __init__(self, token: str, loop: asyncio.AbstractEventLoop, send: Callable[[bytes], None]) -> None:
-        self.token = token
-        #: Type something for the command.
-        self.send = send
-        self.output = Output()
-        #: What background jobs had printed before it began.
-        self.before = Output()
-        self.last_output = loop.time()
-        self.ended: asyncio.Future[Report | ShellEnd] = loop.create_future()
-        #: Whether the shell has begun with it.
-        self.begun = False
-        #: Whether the shell has been reminded of its hooks; once is enough.
-        self.repaired = False
-        self._loop = loop
-        self._live = LiveText()
-        self._listener: Callable[[str], None] | None = None
-
-    @property
-    def missed(self) -> bool:
-        """Whether the shell was gone before it could begin."""
-        return not self.begun and self.ended.done() and isinstance(self.ended.result(), ShellEnd)
-
-    def listen(self, listener: Callable[[str], None] | None) -> None:
-        """Pass output on as it comes, beginning with what nobody has been told yet; `None` stops that."""
-        self._listener = listener
-        if listener is not None and len(self.output):
-            self._live = LiveText()
-            self._tell(self.output.peek())
-
-    def add(self, data: bytes) -> None:
-        """The command printed something."""
-        self.output.append(data)
-        self.last_output = self._loop.time()
-        self._tell(data)
-
-    def _tell(self, data: bytes) -> None:
-        if self._listener is not None and (text := self._live.feed(data)):
-            self._listener(text)
 
 
 class _Phase(enum.Enum):
@@ -103,13 +53,13 @@ class Bash:
     It is the receiver of its channel: everything happens in `received` and `hung_up`.
     """
 
-    def __init__(self, threads: Threads) -> None:
+    def __init__(self, threads: Threads, session_token: str = "", start_token: str = "") -> None:
         self._loop = asyncio.get_running_loop()
         self._threads = threads
         self._parser = MarkParser()
         self._phase = _Phase.STARTING
-        self._session = secrets.token_hex(8)
-        self._start_token = secrets.token_hex(8)
+        self._session = session_token or secrets.token_hex(8)
+        self._start_token = start_token or secrets.token_hex(8)
         self._run = Run(self._start_token, self._loop, self._send)
         self._typed = b""
         self._echo = bytearray()
@@ -121,11 +71,23 @@ class Bash:
         self._stray = Output()
         self._image: tuple[bytes, ...] = ()
         self._prompt_limit = _PROMPT_LIMIT
+        #: While what an earlier server saw is gone through again, up to this place, nothing is typed.
+        self._replay_until: int | None = None
+        self.replayed = asyncio.Event()
+        self.replayed.set()
+        #: Whether the command that an earlier server prepared was typed too.
+        self._given = True
         #: The newest report.
         self.report: Report | None = None
+        #: Told when somebody enters a line at the prompt: the run, and what was typed.
+        self.entered: Callable[[Run, bytes], None] | None = None
+        #: Told of whatever the terminal prints.
+        self.printed: Callable[[], None] | None = None
 
     @classmethod
-    async def start(cls, connect: Connect, account: Account, cwd: str, threads: Threads) -> Bash:
+    async def start(
+        cls, connect: Connect, account: Account, *, cwd: str, log: str, threads: Threads
+    ) -> tuple[Bash, Identity]:
         """Start a shell in a directory and wait for its first prompt.
 
         Raises:
@@ -133,18 +95,49 @@ class Bash:
         """
         for user_files in (True, False):
             shell = cls(threads)
-            started = False
+            identity: Identity | None = None
             try:
                 async with asyncio.timeout(_START_LIMIT):
-                    started = await shell._begin(connect, account, cwd, user_files=user_files)
+                    identity = await shell._begin(connect, account, cwd, log, user_files=user_files)
             except TimeoutError:
                 pass
             finally:  # also when whoever waits has given up
-                if not started:
+                if identity is None:
                     await shell.close()
-            if started:
-                return shell
+            if identity is not None:
+                return shell, identity
         raise StartupError("bash did not come to a prompt")
+
+    @classmethod
+    def restore(
+        cls,
+        identity: Identity,
+        delivery: Delivery,
+        adopt: Callable[[Receiver, int], Channel],
+        *,
+        end: int,
+        typed: Typed | None,
+        threads: Threads,
+    ) -> tuple[Bash, Run]:
+        """A shell that an earlier server started, and what it does now: that is in its log, up to `end`.
+
+        `typed` is the last command it was given, if any; without one the log is gone through from its start.
+        """
+        shell = cls(threads, identity.session_token, identity.start_token)
+        shell._delivery = delivery
+        position = identity.position
+        if typed is not None:
+            position = typed.position
+            shell._run = Run(typed.token, shell._loop, shell._send, typed.printed)
+            shell._typed = integration.command_line(typed.token)
+            shell._phase = _Phase.TYPED
+        shell.replayed.clear()
+        shell._replay_until = end
+        shell._channel = channel = adopt(shell, position)
+        shell._given = typed is None or channel.inputs >= typed.input_number
+        if position >= end:
+            shell._loop.call_soon(shell._caught_up)
+        return shell, shell._run
 
     @property
     def alive(self) -> bool:
@@ -152,13 +145,23 @@ class Bash:
         return self._phase is not _Phase.GONE
 
     @property
+    def busy(self) -> bool:
+        """Whether a command runs, whoever entered it."""
+        return self._phase in (_Phase.TYPED, _Phase.RUNNING, _Phase.REPAIR)
+
+    @property
     def exit_status(self) -> int | None:
         """The status of a shell that is gone, if known."""
         return self._exit_status
 
-    async def run(self, command: bytes) -> Run:
-        """Run a command; only when idle."""
+    @property
+    def channel(self) -> Channel:
+        """Its terminal."""
         assert self._channel is not None
+        return self._channel
+
+    async def prepare(self, command: bytes, printed: Printed | None = None) -> Run:
+        """Leave a command where the shell will find it; only when idle."""
         assert self._delivery is not None
         if self._delivery.lost:
             await self._threads.run(self._delivery.restore)
@@ -166,21 +169,24 @@ class Bash:
             await self._threads.run(self._delivery.put, command)
         else:
             self._delivery.put(command)
-        self._run = Run(secrets.token_hex(4), self._loop, self._send)
-        self._typed = integration.command_line(self._run.token)
+        return Run(secrets.token_hex(4), self._loop, self._send, printed)
+
+    def run(self, run: Run) -> None:
+        """Run the command that was prepared."""
+        self._run = run
+        self._typed = integration.command_line(run.token)
         self._echo.clear()
         if self.alive:
             self._phase = _Phase.TYPED
-            self._channel.write(_DISCARD_LINE + self._typed + b"\r")
+            self.channel.write(_DISCARD_LINE + self._typed + b"\r")
             self._expect_output()
         else:
-            self._run.ended.set_result(ShellEnd(self._exit_status))
-        return self._run
+            run.ended.set_result(ShellEnd(self._exit_status))
 
-    def press(self, key: bytes) -> Run:
+    def press(self, key: bytes, printed: Printed | None = None) -> Run:
         """Press a key at the idle prompt that makes the shell print a new prompt, or end."""
-        self._run = Run(self._run.token, self._loop, self._send)
-        self._run.begun = True
+        self._run = Run(self._run.token, self._loop, self._send, printed)
+        self._run.begin(self.channel.position)
         self._phase = _Phase.RUNNING
         # A signal that comes just when readline begins to wait is seen with the next key only.
         self._send(key + b"\r" if key == _INTERRUPT else key)
@@ -202,48 +208,83 @@ class Bash:
             delivery, self._delivery = self._delivery, None
             await self._threads.run(delivery.close)
 
-    async def _begin(self, connect: Connect, account: Account, cwd: str, *, user_files: bool) -> bool:
+    async def _begin(
+        self, connect: Connect, account: Account, cwd: str, log: str, *, user_files: bool
+    ) -> Identity | None:
         group = account.gid if account.switch else None
         self._delivery = delivery = await self._threads.run(
             Delivery, session=self._session, token=self._start_token, group=group
         )
         rcfile = delivery.startup if user_files else delivery.hooks
         try:
-            self._channel = await connect(rcfile, cwd, self)
+            self._channel = await connect(rcfile=rcfile, cwd=cwd, log=log, receiver=self)
         except OSError as error:
             await self.close()
             raise StartupError(f"bash could not be started: {error}") from error
+        position = self._channel.position
         if not isinstance(await self._run.ended, Report):
-            return False
-        seen = await self._threads.run(processes.shell, self._channel.pid)
+            return None
+        await self._see_image()
+        return Identity(
+            number=self._channel.number,
+            session_token=self._session,
+            start_token=self._start_token,
+            directory=delivery.path,
+            position=position,
+            user_files=user_files,
+        )
+
+    async def _see_image(self) -> None:
+        seen = await self._threads.run(processes.shell, self.channel.pid)
         self._image = seen.image if seen else ()
-        return True
+
+    # After a restart of the server.
+
+    def _caught_up(self) -> None:
+        """Everything that was printed before is known again."""
+        self._replay_until = None
+        self.replayed.set()
+        if self._phase is _Phase.TYPED and not self._given:
+            self.channel.write(_DISCARD_LINE + self._typed + b"\r")
+        elif self._phase is _Phase.REPAIR:
+            # It may have been told already; once more does no harm at a prompt.
+            self._set_timer(_PROMPT_LIMIT, lambda: self._send(integration.REPORT_LINE + b"\r"))
+        check = self._loop.create_task(self._see_image())
+        self._checks.add(check)
+        check.add_done_callback(self._checks.discard)
+        if self.busy:
+            self._expect_output()
 
     def _send(self, data: bytes) -> None:
-        if self._channel is not None:
+        if self._channel is not None and self._replay_until is None:
             self._channel.write(data)
 
     # What the channel tells.
 
-    def received(self, data: bytes) -> None:
+    def received(self, data: bytes, offset: int) -> None:
         """Sort what the terminal printed: output, echo, prompts and marks."""
-        for item in self._parser.feed(data):
+        for item, at in self._parser.feed(data, offset):
             if isinstance(item, Mark):
-                self._marked(item)
+                self._marked(item, at)
             else:
-                self._printed(item)
+                self._printed(item, at)
+        if self.printed is not None:
+            self.printed()
+        if self._replay_until is not None and offset + len(data) >= self._replay_until:
+            self._caught_up()
 
     def hung_up(self, status: int | None) -> None:
         """The shell is gone, and with it whatever ran."""
         self._phase = _Phase.GONE
         self._exit_status = status
         self._cancel_timer()
+        self.replayed.set()
         if not self._run.ended.done():
             self._run.ended.set_result(ShellEnd(status))
 
-    def _printed(self, data: bytes) -> None:
+    def _printed(self, data: bytes, at: int) -> None:
         if self._phase in (_Phase.RUNNING, _Phase.ENDED):
-            self._run.add(data)
+            self._run.add(data, at)
             if self._phase is _Phase.RUNNING:
                 self._expect_output()
         elif self._phase is _Phase.TYPED:
@@ -251,15 +292,15 @@ class Bash:
         elif self._phase is _Phase.IDLE:
             self._stray.append(data)
 
-    def _marked(self, mark: Mark) -> None:
-        if mark.kind in "AB" and mark.token == self._session:
-            self._prompted(mark.kind)
+    def _marked(self, mark: Mark, at: int) -> None:
+        if mark.kind in "ABP" and mark.token == self._session:
+            self._prompted(mark.kind, at + len(mark.raw))
         elif mark.token != self._run.token:
-            return  # a stale one, or an imitation
+            self._printed(mark.raw, at)  # a stale one, or an imitation
         elif mark.kind == "C" and self._phase is _Phase.TYPED:
             self._stray.append(_without_echo(bytes(self._echo), self._typed))
             self._run.before, self._stray = self._stray, Output()
-            self._run.begun = True
+            self._run.begin(at + len(mark.raw))
             self._phase = _Phase.RUNNING
         elif mark.kind == "D" and self._phase is not _Phase.ENDED and (report := Report.parse(mark)):
             self.report = report
@@ -271,9 +312,12 @@ class Bash:
         self._prompt_limit = _NO_PROMPT_LIMIT
         self._finish()
 
-    def _prompted(self, kind: str) -> None:
+    def _prompted(self, kind: str, after: int) -> None:
         self._prompt_limit = _PROMPT_LIMIT
-        if kind == "B":
+        if kind == "P":
+            if self._phase is _Phase.IDLE:
+                self._enter(after)
+        elif kind == "B":
             if self._phase is _Phase.PROMPT:
                 self._phase = _Phase.IDLE
         elif self._phase is _Phase.ENDED:
@@ -286,6 +330,15 @@ class Bash:
         elif self._phase is _Phase.RUNNING and not self._run.repaired:
             # A prompt, and nothing said before it: the command removed the hook.
             self._repair_with(integration.REPORT_LINE)
+
+    def _enter(self, after: int) -> None:
+        """A person entered a line at the prompt."""
+        typed, self._stray = self._stray.take().data, Output()
+        self._run = Run(self._run.token, self._loop, self._send)
+        self._run.begin(after)
+        self._phase = _Phase.RUNNING
+        if self.entered is not None:
+            self.entered(self._run, typed)
 
     def _finish(self) -> None:
         assert self.report is not None

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from typing import Protocol
+
+from glovebox.box.terminal.log import LogFiles
 
 
 class Receiver(Protocol):
     """Who is told what a terminal's shell does."""
 
-    def received(self, data: bytes) -> None:
-        """The terminal printed something."""
+    def received(self, data: bytes, offset: int) -> None:
+        """The terminal printed something; `offset` is its place in the session's log."""
 
     def hung_up(self, status: int | None) -> None:
         """The shell is gone; its exit status (128 + signal if killed) if that is known. Comes once, last."""
@@ -20,15 +21,41 @@ class Channel(Protocol):
     """A terminal with a shell in it."""
 
     @property
+    def number(self) -> int:
+        """What tells this terminal from all others."""
+
+    @property
     def pid(self) -> int:
         """The shell's process id."""
 
+    @property
+    def files(self) -> LogFiles:
+        """Where everything it prints is kept."""
+
+    @property
+    def position(self) -> int:
+        """The place in the log up to which the receiver has been told."""
+
+    @property
+    def inputs(self) -> int:
+        """How many inputs were sent so far."""
+
     def write(self, data: bytes) -> None:
         """Type something; never blocks."""
+
+    def resize(self, rows: int, columns: int) -> None:
+        """Change the size of the terminal."""
 
     async def close(self) -> None:
         """End the shell and everything it started."""
 
 
-#: `await connect(rcfile, cwd, receiver)` starts a bash in a directory and connects it.
-Connect = Callable[[str, str, Receiver], Awaitable[Channel]]
+class Connect(Protocol):
+    """Starts shells."""
+
+    async def __call__(self, *, rcfile: str, cwd: str, log: str, receiver: Receiver) -> Channel:
+        """Start a bash in a directory and connect it; what it prints goes to files in `log` too.
+
+        Raises:
+            OSError: it could not be started.
+        """

@@ -21,9 +21,10 @@ class Delivery:
     ends and quotes would mean something to the line editor.
     """
 
-    def __init__(self, *, session: str, token: str, group: int | None) -> None:
+    def __init__(self, *, session: str, token: str, group: int | None, path: str | None = None) -> None:
+        """Make one, or use the one at `path` that an earlier server made; a command in it stays."""
         self._group = group
-        self.path = tempfile.mkdtemp(prefix="glovebox-")
+        self.path = path or tempfile.mkdtemp(prefix="glovebox-")
         self._files = {
             integration.HOOKS_FILE: integration.hooks(directory=self.path, session=session, token=token),
             integration.STARTUP_FILE: integration.startup(directory=self.path),
@@ -59,7 +60,6 @@ class Delivery:
         """Create the files again."""
         os.close(self._descriptor)
         self._descriptor = -1
-        self._size = 0
         self._write()
 
     def close(self) -> None:
@@ -75,7 +75,8 @@ class Delivery:
         for name, text in self._files.items():
             Path(self.path, name).write_text(text, encoding="utf-8")
         command = f"{self.path}/{integration.COMMAND_FILE}"
-        self._descriptor = os.open(command, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
+        self._descriptor = os.open(command, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._size = os.fstat(self._descriptor).st_size
         if self._group is not None:
             for path in (self.startup, self.hooks, command, self.path):
                 os.chown(path, -1, self._group)

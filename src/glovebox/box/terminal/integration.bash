@@ -79,7 +79,10 @@ __gb_arm() {
         PS1=${PS1//"$begin"/}
         PS1=$begin${PS1//"$end"/}$end
     fi
-    export -n PS1 # a shell inside this one must not show our marks
+    # Printed when a line is entered: a person may use this shell too.
+    local entered="\e]1807;P;$__gb_session\a"
+    [[ ${PS0-} == *"$entered"* ]] || PS0=$entered${PS0-}
+    export -n PS0 PS1 # a shell inside this one must not show our marks
     if ((BASH_VERSINFO[0] * 100 + BASH_VERSINFO[1] < 501)); then
         [[ ${PROMPT_COMMAND-} == "$hook"* ]] || PROMPT_COMMAND="$hook${PROMPT_COMMAND:+; $PROMPT_COMMAND}"
     elif [[ ${PROMPT_COMMAND[1807]-} != "$hook" ]]; then

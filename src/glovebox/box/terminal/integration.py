@@ -1,13 +1,14 @@
 """The server's half of the shell integration: what to type, and what the marks in the output say. No I/O.
 
 `integration.bash` is the other half. A mark is `ESC ] 1807 ; kind ; token BEL`; the end mark carries more
-fields after the token. Kinds: `A` and `B` enclose the prompt, `C` begins and `D` ends a command's output.
+fields after the token. Kinds: `A` and `B` enclose the prompt, `P` says that a line was entered there, `C`
+begins and `D` ends a command's output.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 #: Names in the directory that the server and the shell share.
@@ -42,6 +43,8 @@ class Mark:
     kind: str
     token: str
     fields: tuple[bytes, ...] = ()
+    #: What was printed, for a mark that turns out to be no mark of ours.
+    raw: bytes = field(default=b"", compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,11 +113,15 @@ class MarkParser:
     def __init__(self) -> None:
         self._held = b""
 
-    def feed(self, data: bytes) -> list[bytes | Mark]:
-        """The output and the marks in `data`, in order; an incomplete mark is held back."""
+    def feed(self, data: bytes, offset: int = 0) -> list[tuple[bytes | Mark, int]]:
+        """The output and the marks in `data`, in order, with their offsets; an incomplete mark is held back.
+
+        `offset` is that of the first byte of `data`.
+        """
         if self._held:
+            offset -= len(self._held)
             data, self._held = self._held + data, b""
-        found: list[bytes | Mark] = []
+        found: list[tuple[bytes | Mark, int]] = []
         written = position = 0
         while (start := data.find(_PREFIX, position)) >= 0:
             body = start + len(_PREFIX)
@@ -122,18 +129,18 @@ class MarkParser:
             if end is None and len(data) - start <= _LONGEST_MARK:
                 self._held = data[start:]
                 if start > written:
-                    found.append(data[written:start])
+                    found.append((data[written:start], offset + written))
                 return found
             if end is None or data[end.start()] != 0x07:
                 position = body  # an imitation without an end; what follows may be real
                 continue
             if start > written:
-                found.append(data[written:start])
-            found.append(_mark(data[body : end.start()]))
+                found.append((data[written:start], offset + written))
+            found.append((_mark(data[start : end.end()]), offset + start))
             written = position = end.end()
         kept = _partial_prefix(data, written)
         if len(data) - kept > written:
-            found.append(data[written : len(data) - kept])
+            found.append((data[written : len(data) - kept], offset + written))
         if kept:
             self._held = data[-kept:]
         return found
@@ -147,10 +154,10 @@ def unquote(text: bytes) -> bytes:
     return b"".join(parts)
 
 
-def _mark(body: bytes) -> Mark:
-    head, *fields = body.split(_SEPARATOR)
+def _mark(raw: bytes) -> Mark:
+    head, *fields = raw[len(_PREFIX) : -1].split(_SEPARATOR)
     kind, _, token = head.partition(b";")
-    return Mark(kind.decode("ascii", "replace"), token.decode("ascii", "replace"), tuple(fields))
+    return Mark(kind.decode("ascii", "replace"), token.decode("ascii", "replace"), tuple(fields), raw)
 
 
 def _partial_prefix(data: bytes, start: int) -> int:

@@ -1,30 +1,52 @@
-"""The terminal of a box: one main shell, and short-lived ones for static commands."""
+"""The terminal of a box: named sessions, short-lived ones for static commands, and the holder behind them."""
 
 from __future__ import annotations
 
 import asyncio
+import functools
+import os
+import re
+import secrets
+import shlex
 import shutil
-from collections.abc import Mapping
+import time
+from collections.abc import Coroutine, Mapping
+from typing import Any
 
+from glovebox.box.events import EventLog
 from glovebox.box.executor import Call, Handler
+from glovebox.box.terminal import journal, restoring
 from glovebox.box.terminal.account import Account
-from glovebox.box.terminal.channel import Receiver
-from glovebox.box.terminal.pty import Pty
+from glovebox.box.terminal.channel import Channel, Receiver
+from glovebox.box.terminal.commands import KEEP, Command, Commands
+from glovebox.box.terminal.held import Holder
+from glovebox.box.terminal.holder.reaping import MARK
+from glovebox.box.terminal.holder.source import ShellSpec
+from glovebox.box.terminal.holder.wire import Held
+from glovebox.box.terminal.inspection.limits import problem
 from glovebox.box.terminal.retention import COLUMNS, ROWS
-from glovebox.box.terminal.session import Session
+from glovebox.box.terminal.session import Session, check_size
+from glovebox.box.terminal.state import StateDirectory
 from glovebox.box.threads import Threads
-from glovebox.errors import StartupError
+from glovebox.errors import BadSession, NoSuchSession, SessionExists, StartupError
 from glovebox.protocol.actions import CmdRunAction
+from glovebox.protocol.events import SessionChanged
 from glovebox.protocol.observations import CmdOutputObservation, ErrorObservation
+from glovebox.protocol.terminal import Limits, SessionInfo
 
+MAIN = "main"
 #: Variables that describe the terminal the server was started from.
-_NOT_INHERITED = ("COLUMNS", "LINES", "PROMPT_COMMAND", "PS1", "PS2", "TMUX", "TMUX_PANE")
+_NOT_INHERITED = ("COLUMNS", "LINES", "PROMPT_COMMAND", "PS0", "PS1", "PS2", "TMUX", "TMUX_PANE")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+_STATIC = "static-"
 
 
 class Terminal:
     """Runs commands in persistent shells of one user.
 
-    `environment` is all that commands see of the server's. It must not hold the API key.
+    `environment` is all that commands see of the server's. It must not hold the API key. With a `state_dir`,
+    shells outlive a server that is killed, for `orphan_seconds`; with `keep_sessions`, also one that is
+    stopped.
     """
 
     def __init__(
@@ -34,6 +56,12 @@ class Terminal:
         username: str,
         environment: Mapping[str, str],
         no_change_timeout: float,
+        events: EventLog,
+        state_dir: str | None = None,
+        keep_sessions: bool = False,
+        orphan_seconds: float = 3600,
+        log_size: int = 1 << 30,
+        kind: str = "pty",
         rows: int = ROWS,
         columns: int = COLUMNS,
         term: str = "tmux-256color",
@@ -45,28 +73,57 @@ class Terminal:
             "TERM": term,
         }
         self._no_change_timeout = no_change_timeout
+        self._events = events
+        self._state_dir = state_dir
+        self._keep = keep_sessions
+        self._orphan_seconds = orphan_seconds
+        self._log_size = log_size
+        self._kind = kind
         self._size = (rows, columns)
         self._threads = Threads("terminal", workers=4)
         self._account: Account | None = None
-        self._main: Session | None = None
+        self._state: StateDirectory | None = None
+        self._holder: Holder | None = None
+        self._commands = Commands(self._forgotten)
+        self._sessions: dict[str, Session] = {}
         self._static: set[Session] = set()
-        self._closing: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._closed = False
 
     @property
     def cwd(self) -> str:
         """The main shell's directory."""
-        return self._main.cwd if self._main else self._working_dir
+        main = self._sessions.get(MAIN)
+        return main.cwd if main else self._working_dir
+
+    # Its life.
 
     async def open(self) -> None:
         """Take commands from now on; the first of them waits for the shell to start.
 
         Raises:
-            StartupError: there is no such user, or no bash.
+            StartupError: there is no such user, no bash, no tmux if that is wanted, or the state directory is
+                in use.
         """
         self._account = await self._threads.run(Account.named, self._username)
-        if await self._threads.run(shutil.which, "bash", path=self._environment.get("PATH")) is None:
-            raise StartupError("There is no bash on the PATH. Install it (apt-get install bash).")
-        self._main = self._session(self._working_dir)
+        path = self._environment.get("PATH")
+        for program in ("bash", "tmux") if self._kind == "tmux" else ("bash",):
+            if await self._threads.run(shutil.which, program, path=path) is None:
+                raise StartupError(
+                    f"There is no {program} on the PATH. Install it (apt-get install {program})."
+                )
+        self._state = await self._threads.run(StateDirectory, self._state_dir)
+        self._holder = Holder(
+            self._state.path,
+            self._threads,
+            kind=self._kind,
+            patience=self._orphan_seconds if self._state.persistent else 0,
+            keep_log=self._log_size,
+        )
+        if self._state.persistent:
+            await self._restore(await self._holder.find())
+        if MAIN not in self._sessions:
+            self._add(await self._session(MAIN, self._working_dir))
 
     async def start(self) -> None:
         """Start the main shell and wait for its prompt.
@@ -74,21 +131,40 @@ class Terminal:
         Raises:
             StartupError: there is no such user, or no shell.
         """
-        if self._main is None:
+        if self._holder is None:
             await self.open()
-        assert self._main is not None
-        await self._main.start()
+        await self._sessions[MAIN].start()
 
     async def close(self) -> None:
-        """End all shells and everything they started."""
-        sessions = [*self._static, *([self._main] if self._main else [])]
-        await asyncio.gather(*(session.close() for session in sessions), *self._closing)
+        """End all shells and everything they started, or leave them to the next server. Once is enough."""
+        if self._closed:
+            return
+        self._closed = True
+        keep = self._keep and self._state is not None and self._state.persistent
+        if not keep:
+            sessions = [*self._static, *self._sessions.values()]
+            await asyncio.gather(*(session.close() for session in sessions), *self._tasks)
+        if self._holder is not None:
+            await self._holder.close(keep=keep)
+        if self._state is not None:
+            if not keep:
+                for name in await self._threads.run(self._state.sessions):
+                    await self._threads.run(self._state.forget, name)
+            await self._threads.run(self._state.close)
         self._threads.close()
 
     async def settled(self) -> None:
         """Wait until every command that the main shell accepted before now has been answered."""
-        if self._main is not None:
-            await self._main.settled()
+        if main := self._sessions.get(MAIN):
+            await main.settled()
+
+    def state_file(self, name: str) -> str | None:
+        """Where something of that name may be kept over a restart, if anything may."""
+        if self._state is None or not self._state.persistent:
+            return None
+        return os.path.join(self._state.path, name)
+
+    # Actions.
 
     def handlers(self) -> list[Handler]:
         """What this capability carries out."""
@@ -96,39 +172,231 @@ class Terminal:
 
     async def run(self, action: CmdRunAction, call: Call) -> CmdOutputObservation | ErrorObservation:
         """Run a command, poll the one that runs, or talk to it."""
-        if self._main is None:
+        if self._holder is None:
             return ErrorObservation(content="Bash session is not initialized")
-        if not action.is_static:
-            return await self._main.run(action, call)
-        session = self._session(action.cwd or self._working_dir)
+        wrong = problem(action.limits) if action.limits else None
+        if wrong:
+            return ErrorObservation(content=f"ERROR: {wrong}")
+        if action.is_static:
+            return await self._run_static(action, call)
+        try:
+            session = await self._named(action.session)
+        except BadSession as error:
+            return ErrorObservation(content=f"ERROR: {error}")
+        return await session.run(action, call)
+
+    async def _run_static(self, action: CmdRunAction, call: Call) -> CmdOutputObservation | ErrorObservation:
+        name = f"{_STATIC}{call.id[:24]}"
+        session = self._sessions.get(name)  # one that an earlier server had opened for the same action
+        if session is None:
+            session = await self._session(name, action.cwd or self._working_dir, static=True)
         self._static.add(session)
         try:
             return await session.run(action, call)
         finally:
             self._static.discard(session)
-            # The answer does not wait for the shell to go away.
-            closing = asyncio.get_running_loop().create_task(session.close())
-            self._closing.add(closing)
-            closing.add_done_callback(self._closing.discard)
+            self._sessions.pop(name, None)
+            self._later(session.close())  # the answer does not wait for the shell to go away
 
-    def _session(self, cwd: str) -> Session:
-        assert self._account is not None
-        return Session(
-            connect=self._connect,
-            account=self._account,
+    # Sessions and commands.
+
+    def sessions(self) -> list[SessionInfo]:
+        """All sessions."""
+        return [session.info() for session in self._sessions.values()]
+
+    def session(self, name: str) -> Session:
+        """The session of that name.
+
+        Raises:
+            NoSuchSession: there is none.
+        """
+        try:
+            return self._sessions[name]
+        except KeyError:
+            raise NoSuchSession(f"There is no session {name!r}.") from None
+
+    def command(self, command_id: str) -> Command:
+        """The command of that id.
+
+        Raises:
+            NoSuchCommand: there is none, or none any more.
+        """
+        return self._commands.get(command_id)
+
+    async def create(
+        self,
+        name: str,
+        *,
+        cwd: str | None = None,
+        rows: int | None = None,
+        columns: int | None = None,
+        limits: Limits | None = None,
+    ) -> SessionInfo:
+        """Open a session and start its shell.
+
+        Raises:
+            SessionExists: the name is taken.
+            BadSession: no session can have that name, size or limits.
+            StartupError: its shell could not be started.
+        """
+        size = (rows or self._size[0], columns or self._size[1])
+        check_size(*size)
+        if limits is not None and (wrong := problem(limits)):
+            raise BadSession(wrong)
+        _check_name(name)
+        if name in self._sessions:
+            raise SessionExists(f"There is a session {name!r} already.")
+        session = await self._session(name, cwd or self._working_dir, size=size, limits=limits)
+        self._add(session)
+        await session.start()
+        return session.info()
+
+    async def end(self, name: str) -> None:
+        """End a session and everything in it.
+
+        Raises:
+            NoSuchSession: there is none.
+        """
+        session = self.session(name)
+        del self._sessions[name]
+        await session.close()
+        self._commands.forget(name)
+        assert self._state is not None
+        await self._threads.run(self._state.forget, name)
+
+    async def _named(self, name: str) -> Session:
+        if name not in self._sessions:
+            _check_name(name)
+            session = await self._session(name, self._working_dir)
+            if name not in self._sessions:  # another call may have been faster
+                self._add(session)
+        return self._sessions[name]
+
+    def _add(self, session: Session) -> None:
+        self._sessions[session.name] = session
+        self._events.append(SessionChanged, session=session.name, what="opened")
+
+    async def _session(
+        self,
+        name: str,
+        cwd: str,
+        *,
+        size: tuple[int, int] | None = None,
+        limits: Limits | None = None,
+        static: bool = False,
+    ) -> Session:
+        rows, columns = size or self._size
+        opened = journal.Opened(
+            name=name,
+            created=time.time(),
             cwd=cwd,
+            rows=rows,
+            columns=columns,
+            limits=limits or Limits(),
+            static=static,
+        )
+        session = await self._make(opened)
+        session.journal.append(opened)
+        return session
+
+    async def _make(self, opened: journal.Opened) -> Session:
+        assert self._account is not None
+        assert self._state is not None
+        directory = await self._threads.run(self._state.session, opened.name)
+        path = os.path.join(directory, "journal") if self._state.persistent else None
+        return Session(
+            opened,
+            directory=directory,
+            open_terminal=self._open_terminal,
+            account=self._account,
             no_change_timeout=self._no_change_timeout,
             threads=self._threads,
+            commands=self._commands,
+            events=self._events,
+            journal=journal.Journal(path),
         )
 
-    async def _connect(self, rcfile: str, cwd: str, receiver: Receiver) -> Pty:
+    async def _open_terminal(
+        self, session: Session, *, rcfile: str, cwd: str, log: str, receiver: Receiver
+    ) -> Channel:
         assert self._account is not None
-        return await Pty.open(
-            rcfile=rcfile,
+        assert self._holder is not None
+        account = self._account
+        name = f"{session.name}-{secrets.token_hex(4)}"
+        spec = ShellSpec(
+            name=name,
+            arguments=["bash", "--rcfile", rcfile],
+            environment={**self._environment, **account.variables, MARK: name},
             cwd=cwd,
-            environment=self._environment,
-            account=self._account,
-            size=self._size,
-            receiver=receiver,
-            threads=self._threads,
+            rows=session.opened.rows,
+            columns=session.opened.columns,
+            uid=account.uid if account.switch else None,
+            gid=account.gid if account.switch else None,
+            groups=list(account.groups) if account.switch else None,
+        )
+        session.attach = self._attach(name)
+        return await self._holder.open(spec, log, os.path.dirname(rcfile), receiver)
+
+    def _attach(self, name: str) -> str | None:
+        if self._kind != "tmux" or self._state is None:
+            return None
+        return shlex.join(["tmux", "-S", os.path.join(self._state.path, "tmux.sock"), "attach", "-t", name])
+
+    # After a restart.
+
+    async def _restore(self, held: list[Held]) -> None:
+        assert self._state is not None
+        assert self._holder is not None
+        assert self._account is not None
+        by_number = {one.number: one for one in held}
+        for name in await self._threads.run(self._state.sessions):
+            directory = await self._threads.run(self._state.session, name)
+            path = os.path.join(directory, "journal")
+            story = restoring.read_story(await self._threads.run(journal.load, path))
+            if story is None:
+                await self._threads.run(self._state.forget, name)
+                continue
+            session = await self._make(story.opened)
+            await self._threads.run(session.journal.rewrite, story.entries(KEEP))
+            restoring.restore_commands(session, story)
+            mine = by_number.pop(story.identity.number, None) if story.identity else None
+            if story.opened.static and mine is None:
+                continue
+            self._sessions[name] = session
+            if mine is None:
+                await restoring.restore_without_shell(session, story, self._threads)
+                continue
+            session.attach = self._attach(mine.name)
+            adopt = functools.partial(self._holder.adopt, mine, session.log_directory)
+            group = self._account.gid if self._account.switch else None
+            await restoring.restore_shell(session, story, mine, adopt, group=group, threads=self._threads)
+            if story.opened.static:
+                self._later(self._close_after(session))
+        for unknown in by_number.values():
+            self._holder.end(unknown)
+
+    async def _close_after(self, session: Session) -> None:
+        """End a static session when its command has ended, also if nobody asks for it any more."""
+        if pending := session.conversation.pending:
+            await asyncio.wait([pending.run.ended])
+        await session.settled()
+        self._sessions.pop(session.name, None)
+        await session.close()
+
+    def _later(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _forgotten(self, command: Command) -> None:
+        """A static session leaves its log as long as its command is remembered."""
+        if command.session.startswith(_STATIC) and self._state is not None:
+            self._later(self._threads.run(self._state.forget, command.session))
+
+
+def _check_name(name: str) -> None:
+    if not _NAME.fullmatch(name) or name.startswith(_STATIC):
+        raise BadSession(
+            f"{name!r} cannot be the name of a session: use 1 to 64 letters, digits, - and _, "
+            f"not beginning with - or {_STATIC!r}."
         )

@@ -45,3 +45,8 @@ def show(kept: Kept, *, completed: bool) -> Shown:
 def without_echo(content: str, typed: str) -> str:
     """Output without the input that the terminal echoed in front of it."""
     return content.removeprefix(typed).lstrip() if typed else content
+
+
+def plain(data: bytes) -> str:
+    """A few lines as a person saw them."""
+    return "\n".join(render(data, rows=ROWS, columns=COLUMNS)).strip()

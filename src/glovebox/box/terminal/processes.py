@@ -7,6 +7,8 @@ import os
 import signal
 from dataclasses import dataclass
 
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+
 
 @dataclass(frozen=True, slots=True)
 class Process:
@@ -17,15 +19,53 @@ class Process:
     session: int
     started: int
     state: str
+    name: str
+    group: int
+    #: The number of its terminal, and the group that has that terminal; 0 and -1 without one.
+    terminal: int
+    foreground: int
+    threads: int
+    #: CPU time in clock ticks: its own, and that of the children it has waited for.
+    ticks: int
+    waited_ticks: int
+    #: Bytes of address space, and of memory in use.
+    size: int
+    resident: int
 
 
 def read(pid: int) -> Process | None:
     """Look at one process; `None` if it is gone."""
     try:
-        fields = _fields(pid)
+        stat = _stat(pid)
     except OSError:
         return None
-    return Process(pid, int(fields[1]), int(fields[3]), int(fields[19]), fields[0].decode())
+    fields = _split(stat)
+    numbers = [int(field) for field in fields[1:22]]
+    return Process(
+        pid=pid,
+        parent=numbers[0],
+        session=numbers[2],
+        started=numbers[18],
+        state=fields[0].decode(),
+        name=stat[stat.index(b"(") + 1 : stat.rindex(b")")].decode(errors="replace"),
+        group=numbers[1],
+        terminal=numbers[3],
+        foreground=numbers[4],
+        threads=numbers[16],
+        ticks=numbers[10] + numbers[11],
+        waited_ticks=numbers[12] + numbers[13],
+        size=numbers[19],
+        resident=numbers[20] * _PAGE,
+    )
+
+
+def everything() -> list[Process]:
+    """All processes."""
+    try:
+        names = os.listdir("/proc")
+    except OSError:
+        return []
+    return [found for name in names if name.isdigit() and (found := read(int(name)))]
 
 
 def family(leader: int, *, ended: bool) -> list[Process]:
@@ -34,11 +74,7 @@ def family(leader: int, *, ended: bool) -> list[Process]:
     A number stays taken as long as a session has it. So if the leader has `ended` and a process of that
     number exists, it is another one and nothing of the session is left.
     """
-    try:
-        names = os.listdir("/proc")
-    except OSError:
-        return []
-    processes = [found for name in names if name.isdigit() and (found := read(int(name)))]
+    processes = everything()
     if ended and any(process.pid == leader for process in processes):
         return []
     members = {process.pid for process in processes if leader in (process.pid, process.session)}
@@ -82,7 +118,7 @@ def shell(pid: int) -> Shell | None:
     try:
         with open(f"/proc/{pid}/cmdline", "rb") as file:
             arguments = file.read().split(b"\0")
-        fields = _fields(pid)
+        fields = _split(_stat(pid))
     except OSError:
         return None
     state, group, foreground = fields[0], fields[2], fields[5]
@@ -97,9 +133,16 @@ def shell(pid: int) -> Shell | None:
     )
 
 
-def _fields(pid: int) -> list[bytes]:
+def _stat(pid: int) -> bytes:
+    # Without a file object, which costs more than the reading; there may be hundreds of processes.
+    descriptor = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.read(descriptor, 4096)
+    finally:
+        os.close(descriptor)
+
+
+def _split(stat: bytes) -> list[bytes]:
     """The fields of a process's status, beginning with the state."""
-    with open(f"/proc/{pid}/stat", "rb") as file:
-        stat = file.read()
     # The name before them, in parentheses, may contain anything.
     return stat[stat.rindex(b")") + 2 :].split()

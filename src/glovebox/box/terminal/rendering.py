@@ -102,22 +102,35 @@ class LiveText:
     """
 
     def __init__(self) -> None:
-        self._decoder = codecs.getincrementaldecoder("utf-8")(_ERRORS)
-        self._held = ""
+        self._held = b""
+        self._settled = 0
 
-    def feed(self, data: bytes) -> str:
-        """What `data` adds to the text."""
-        text = self._held + self._decoder.decode(data)
-        self._held = ""
-        text = text.replace("\r\n", "\n")
-        if not _CONTROL.search(text):
-            return text
-        text = _ANY_CONTROL.sub("", text)
-        open_end = _OPEN_END.search(text, max(0, len(text) - _LONGEST_SEQUENCE))
-        if open_end:
-            self._held, text = open_end[0], text[: open_end.start()]
-        return text
+    def feed(self, data: bytes) -> tuple[str, int]:
+        """What `data` adds to the text, and how many of all bytes so far the text stands for.
+
+        What is cut in half, a character or a sequence, waits for its other half.
+        """
+        if self._held:
+            data = self._held + data
+        cut = len(data)
+        if data and (data[-1] == 0x0D or data[-1] >= 0x80 or b"\x1b" in data[-_LONGEST_SEQUENCE:]):
+            unfinished = _UNFINISHED_LIVE.search(data, max(0, len(data) - _LONGEST_SEQUENCE))
+            cut = unfinished.start() if unfinished else cut
+        self._held = data[cut:]
+        self._settled += cut
+        return _readable(data[:cut]), self._settled
+
+    def flush(self) -> tuple[str, int]:
+        """What was waiting for its other half, when there is none."""
+        held, self._held = self._held, b""
+        self._settled += len(held)
+        return _readable(held), self._settled
+
+
+def _readable(data: bytes) -> str:
+    text = data.decode("utf-8", _ERRORS).replace("\r\n", "\n")
+    return _ANY_CONTROL.sub("", text) if _CONTROL.search(text) else text
 
 
 _ANY_CONTROL = re.compile(SEQUENCE.pattern + r"|[\x00-\x07\x0e-\x1a\x1c-\x1f\x7f-\x9f]")
-_OPEN_END = re.compile(r"(?:\r|\x1b(?:\[[0-?]*[ -/]*|\][^\x07\x1b\n]*\x1b?|[PX^_][^\x1b]*\x1b?|[ -/]*)?)\Z")
+_UNFINISHED_LIVE = re.compile(rb"(?:\r|" + _UNFINISHED.pattern + rb")\Z")

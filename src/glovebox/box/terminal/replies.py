@@ -6,7 +6,6 @@ import msgspec
 
 from glovebox.box.terminal.integration import Report
 from glovebox.protocol.observations import CmdOutputMetadata, CmdOutputObservation, ErrorObservation
-from glovebox.protocol.truncation import truncate
 
 CONTINUED = "[Below is the output of the previous command.]\n"
 
@@ -37,6 +36,14 @@ def several_commands(commands: list[str]) -> ErrorObservation:
         content="ERROR: Cannot execute multiple commands at once.\n"
         "Please run each command separately OR chain them into a single command via && or ;\n"
         f"Provided commands:\n{numbered}"
+    )
+
+
+def taken_over(session: str) -> ErrorObservation:
+    """A command while a person has the session."""
+    return ErrorObservation(
+        content=f"ERROR: A person has taken over the session {session!r}, and the command was not run. "
+        "Wait until it is handed back, or use another session."
     )
 
 
@@ -95,13 +102,14 @@ def shell_ended(
     status: int | None,
     cwd: str,
     prefix: str = "",
+    note: str = "",
     hidden: bool = False,
 ) -> CmdOutputObservation:
     """The command ended the shell itself."""
     how = "ended" if status is None else f"ended with exit code {status}"
     suffix = (
         f"\n[The shell itself {how}, and with it everything that was set in it. "
-        f"The next command gets a new shell in {_printable(cwd)}.]"
+        f"The next command gets a new shell in {_printable(cwd)}.{f' {note}' if note else ''}]"
     )
     metadata = CmdOutputMetadata(prefix=prefix, suffix=suffix)
     if report is not None:
@@ -139,9 +147,7 @@ def _metadata(report: Report, prefix: str, suffix: str) -> CmdOutputMetadata:
 def _output(
     command: str, content: str, metadata: CmdOutputMetadata, *, hidden: bool = False
 ) -> CmdOutputObservation:
-    return CmdOutputObservation(
-        content=content if hidden else truncate(content), command=command, metadata=metadata, hidden=hidden
-    )
+    return CmdOutputObservation(content=content, command=command, metadata=metadata, hidden=hidden)
 
 
 def _printable(path: str) -> str:

@@ -1,53 +1,48 @@
-"""One persistent shell, as the contract's `run` action sees it: one command at a time, polls and input."""
+"""A persistent shell with a name: its life, its terminal, and the people who watch."""
 
 from __future__ import annotations
 
 import asyncio
-import enum
-from dataclasses import dataclass
+import functools
+import os
+import signal as signals
+import time
+import uuid
+from typing import Literal, Protocol
 
+import msgspec
+
+from glovebox.box.events import EventLog
 from glovebox.box.executor import Call
-from glovebox.box.terminal import replies
+from glovebox.box.terminal import processes, replies
 from glovebox.box.terminal.account import Account
-from glovebox.box.terminal.bash import Bash, Run, ShellEnd
-from glovebox.box.terminal.channel import Connect
-from glovebox.box.terminal.keys import control_key
-from glovebox.box.terminal.presentation import Shown, show, without_echo
-from glovebox.box.terminal.retention import Output
-from glovebox.box.terminal.splitting import needs_parsing, split_commands
+from glovebox.box.terminal.bash import Bash
+from glovebox.box.terminal.channel import Channel, Receiver
+from glovebox.box.terminal.commands import Command, Commands
+from glovebox.box.terminal.conversation import Answer, Conversation, Pending
+from glovebox.box.terminal.integration import Report
+from glovebox.box.terminal.journal import Ended, Journal, Opened, Resized, ShellStarted
+from glovebox.box.terminal.log import PIECE, LogFiles
+from glovebox.box.terminal.monitor import Monitor
+from glovebox.box.terminal.presentation import plain
+from glovebox.box.terminal.run import Run, ShellEnd
 from glovebox.box.threads import Threads
-from glovebox.errors import StartupError
+from glovebox.errors import BadSession, CommandEnded, SessionTaken, StartupError
 from glovebox.protocol.actions import CmdRunAction
-from glovebox.protocol.observations import CmdOutputObservation, ErrorObservation
+from glovebox.protocol.events import SessionChanged
+from glovebox.protocol.observations import ErrorObservation
+from glovebox.protocol.terminal import Bill, Limits, SessionInfo
 
-#: Rendering more than this takes long enough to leave the event loop.
-_LARGE = 200_000
-#: At the idle prompt these do something: a new prompt, and the end of the shell.
-_KEYS_AT_PROMPT = (b"\x03", b"\x04")
-
-#: A quick command is given the time to end, however short the caller's limit.
-_LEAST_TIMEOUT = 0.2
-
-Answer = CmdOutputObservation | ErrorObservation
+_MOST_CELLS = 10_000
 
 
-class _Outcome(enum.Enum):
-    ENDED = enum.auto()
-    SILENT = enum.auto()
-    LATE = enum.auto()
+class OpenTerminal(Protocol):
+    """Makes terminals for sessions."""
 
-
-@dataclass(slots=True)
-class _Pending:
-    """A command whose end has not been reported."""
-
-    command: str
-    run: Run
-    #: What the previous command printed after its last report.
-    leftover: str = ""
-    #: What to say about the shell in the first report.
-    prefix: str = ""
-    reported: bool = False
+    async def __call__(
+        self, session: Session, *, rcfile: str, cwd: str, log: str, receiver: Receiver
+    ) -> Channel:
+        """A terminal with a bash in it."""
 
 
 class Session:
@@ -57,25 +52,59 @@ class Session:
     """
 
     def __init__(
-        self, *, connect: Connect, account: Account, cwd: str, no_change_timeout: float, threads: Threads
+        self,
+        opened: Opened,
+        *,
+        directory: str,
+        open_terminal: OpenTerminal,
+        account: Account,
+        no_change_timeout: float,
+        threads: Threads,
+        commands: Commands,
+        events: EventLog,
+        journal: Journal,
     ) -> None:
-        self._connect = connect
+        self.name = opened.name
+        self.opened = opened
+        self.cwd = opened.cwd
+        self.journal = journal
+        self.closed = False
+        self.attach: str | None = None
+        self.shell: Bash | None = None
+        self.conversation = Conversation(self, no_change_timeout=no_change_timeout, threads=threads)
+        self.log_directory = os.path.join(directory, "log")
+        self._files = LogFiles(self.log_directory)
+        self._connect = functools.partial(open_terminal, self)
         self._account = account
-        self._cwd = cwd
-        self._no_change_timeout = no_change_timeout
         self._threads = threads
+        self.commands = commands
+        self._events = events
         self._lock = asyncio.Lock()
         self._turns: set[asyncio.Future[None]] = set()
-        self._shell: Bash | None = None
         self._former: list[Bash] = []
-        self._pending: _Pending | None = None
         self._starting: asyncio.Task[Bash] | None = None
-        self._closed = False
+        self._owner: object | None = None
+        self._news: asyncio.Event | None = None
 
-    @property
-    def cwd(self) -> str:
-        """The shell's directory after the last command whose end was reported."""
-        return self._cwd
+    def info(self) -> SessionInfo:
+        """Everything that is known of it."""
+        pending = self.conversation.pending
+        running = pending is not None and not pending.run.ended.done()
+        alive = self.shell is not None and self.shell.alive
+        return SessionInfo(
+            name=self.name,
+            pid=self.shell.channel.pid if alive and self.shell else None,
+            cwd=self.cwd,
+            rows=self.opened.rows,
+            columns=self.opened.columns,
+            created=self.opened.created,
+            command=pending.command.id if pending and running else None,
+            taken=self._owner is not None,
+            limits=self.opened.limits,
+            attach=self.attach,
+        )
+
+    # Its life.
 
     async def start(self) -> None:
         """Start the shell now instead of with the first command.
@@ -84,17 +113,20 @@ class Session:
             StartupError: it could not be started.
         """
         async with self._lock:
-            await self._ready()
+            await self.ready()
 
     async def close(self) -> None:
         """End the shell and everything it started, and answer the commands that wait."""
-        self._closed = True
+        self.closed = self.conversation.closed = True
         if self._starting is not None:
             await asyncio.wait([self._starting])
-        shells = [*self._former, *([self._shell] if self._shell else [])]
-        self._former, self._shell = [], None
+        shells = [*self._former, *([self.shell] if self.shell else [])]
+        self._former = []
         await asyncio.gather(*(shell.close() for shell in shells))
         await self.settled()
+        self.journal.close()
+        self._tell("closed")
+        self._wake()
 
     async def settled(self) -> None:
         """Wait until every command that was accepted before now has been answered."""
@@ -103,159 +135,36 @@ class Session:
 
     async def run(self, action: CmdRunAction, call: Call) -> Answer:
         """Carry out one action."""
-        command = action.command.strip()
-        if "\0" in command:
+        text = action.command.strip()
+        if "\0" in text:
             return replies.unreadable("it contains a NUL character")
-        if not command.isascii() and any("\ud800" <= character <= "\udfff" for character in command):
+        if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
             return replies.unreadable("it contains half of a surrogate pair, which is no character")
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._turns.add(turn)
         try:
             async with self._lock:
-                return await self._answer(action, command, call)
+                if self._owner is not None and text:
+                    return replies.taken_over(self.name)
+                return await self.conversation.answer(action, text, call)
         except StartupError as error:
             return ErrorObservation(content=str(error))
         finally:
             self._turns.discard(turn)
             turn.set_result(None)
 
-    async def _answer(self, action: CmdRunAction, command: str, call: Call) -> Answer:
-        pending = self._pending
-        if pending is None and not command:
-            return replies.nothing_to_retrieve()
-        if pending is None and action.is_input:
-            return replies.nothing_to_interact_with()
-        if needs_parsing(command):
-            commands = await self._threads.run(split_commands, command)
-            if len(commands) > 1:
-                return replies.several_commands(commands)
-        if pending is None or (pending.run.ended.done() and command and not action.is_input):
-            return await self._begin(action, command, call)
-        if pending.run.ended.done():
-            note = replies.input_not_sent(command) if command else ""
-            return await self._ended(pending, action, command, note)
-        if command and not action.is_input:
-            continued = pending.reported
-            shown = await self._take(pending, completed=False)
-            return replies.still_running(command, shown.content, continued=continued, hidden=action.hidden)
-        if command:
-            pending.run.send(control_key(command) or command.encode() + b"\r")
-        return await self._follow(pending, action, command, call)
+    # What the conversation asks for.
 
-    async def _begin(self, action: CmdRunAction, command: str, call: Call, leftover: str = "") -> Answer:
-        """Run a command in an idle shell, after taking what is left of the previous one."""
-        if self._pending is not None:
-            shown = await self._take(self._pending, completed=True)
-            self._learn(self._pending)
-            if shown.content:
-                leftover = shown.content + ("\n\n\n" if shown.ends_line else "\n\n")
-            self._pending = None
-        dead = self._shell if self._shell is not None and not self._shell.alive else None
-        shell = await self._ready()
-        key = control_key(command)
-        if key is not None and key not in _KEYS_AT_PROMPT:
-            assert shell.report is not None
-            return replies.completed(command, leftover.rstrip(), shell.report, note=replies.key_sent(command))
-        run = await shell.run(command.encode()) if key is None else shell.press(key)
-        prefix = replies.shell_was_gone(dead.exit_status) if dead else ""
-        self._pending = _Pending(command, run, leftover, prefix)
-        return await self._follow(self._pending, action, command, call)
-
-    async def _follow(self, pending: _Pending, action: CmdRunAction, command: str, call: Call) -> Answer:
-        """Wait for whatever comes first, and report it."""
-        pending.run.listen(call.output)
-        try:
-            outcome = await self._wait(pending.run, action)
-        finally:
-            pending.run.listen(None)
-        if outcome is _Outcome.ENDED and pending.run.missed and not pending.prefix:
-            # The shell went away just before, after `exec </dev/null` say; a new one takes the command.
-            self._pending = None
-            return await self._begin(action, command, call, pending.leftover)
-        if outcome is _Outcome.ENDED:
-            note = replies.key_sent(command) if control_key(command) else ""
-            return await self._ended(pending, action, command, note)
-        continued = pending.reported
-        shown = await self._take(pending, completed=False)
-        content = without_echo(shown.content, _typed(action, command))
-        if outcome is _Outcome.SILENT:
-            seconds = self._no_change_timeout
-            return replies.no_new_output(command, content, continued=continued, seconds=seconds)
-        return replies.timed_out(command, content, continued=continued, seconds=action.timeout or 0.0)
-
-    async def _wait(self, run: Run, action: CmdRunAction) -> _Outcome:
-        """Wait for the command's end, for silence, or until the caller's time is over."""
-        loop = asyncio.get_running_loop()
-        begin = loop.time()
-        late = float("inf") if action.timeout is None else begin + max(action.timeout, _LEAST_TIMEOUT)
-        while not run.ended.done():
-            silent = float("inf")
-            if not action.blocking:
-                silent = max(begin, run.last_output) + self._no_change_timeout
-            now, wake = loop.time(), min(silent, late)
-            if now >= wake:
-                return _Outcome.SILENT if silent <= late else _Outcome.LATE
-            await asyncio.wait([run.ended], timeout=None if wake == float("inf") else wake - now)
-        return _Outcome.ENDED
-
-    async def _ended(self, pending: _Pending, action: CmdRunAction, command: str, note: str) -> Answer:
-        """Report the end of a command."""
-        if self._closed:
-            return ErrorObservation(content="Bash session was likely interrupted...")
-        prefix = "" if pending.reported else pending.prefix
-        shown = await self._take(pending, completed=True)
-        content = without_echo(shown.content, _typed(action, command))
-        if shown.truncated_to is not None:
-            prefix += replies.output_truncated(shown.truncated_to)
-        self._learn(pending)
-        self._pending = None
-        result, hidden = pending.run.ended.result(), action.hidden
-        if isinstance(result, ShellEnd):
-            report = self._shell.report if self._shell else None
-            return replies.shell_ended(
-                command, content, report, status=result.status, cwd=self._cwd, prefix=prefix, hidden=hidden
-            )
-        return replies.completed(command, content, result, prefix=prefix, note=note, hidden=hidden)
-
-    def _learn(self, pending: _Pending) -> None:
-        """The directory changes when the end of a command is known."""
-        result = pending.run.ended.result()
-        if not isinstance(result, ShellEnd) and result.working_dir:
-            self._cwd = result.working_dir
-
-    async def _take(self, pending: _Pending, *, completed: bool) -> Shown:
-        """What was printed since the last report, and with the first one what came before the command."""
-        shown = await self._show(pending.run.output, completed=completed)
-        if shown.unfinished:
-            pending.run.output.put_back(shown.unfinished)
-        if pending.reported:
-            return shown
-        pending.reported = True
-        before = pending.leftover
-        if len(pending.run.before):
-            stray = await self._show(pending.run.before, completed=True)
-            before += f"{stray.content}\n" if stray.content else ""
-        if not before:
-            return shown
-        # As on a screen: what was there before, then the command, then its output.
-        content = f"{before}{pending.command}\n{shown.content}".rstrip()
-        return Shown(content, shown.truncated_to, shown.ends_line)
-
-    async def _show(self, output: Output, *, completed: bool) -> Shown:
-        kept = output.take()
-        if len(kept.data) < _LARGE:
-            return show(kept, completed=completed)
-        return await self._threads.run(show, kept, completed=completed)
-
-    async def _ready(self) -> Bash:
+    async def ready(self) -> Bash:
         """The shell, started anew if it is gone.
 
         A caller that gives up waiting does not end the start: the next one gets the shell.
         """
-        if self._shell is not None and self._shell.alive:
-            return self._shell
+        if self.shell is not None and self.shell.alive:
+            await self.shell.replayed.wait()
+            return self.shell
         if self._starting is None:
-            if self._closed:
+            if self.closed:
                 raise StartupError("Bash session is not initialized")
             self._starting = asyncio.get_running_loop().create_task(self._start())
         try:
@@ -264,16 +173,205 @@ class Session:
             if self._starting is not None and self._starting.done():
                 self._starting = None
 
+    def command(
+        self,
+        command_id: str,
+        text: str,
+        *,
+        by: Literal["agent", "person"] = "agent",
+        started: float | None = None,
+    ) -> Command:
+        """A new command, registered."""
+        command = Command(
+            command_id=command_id,
+            session=self.name,
+            text=text,
+            files=self._files,
+            log=self._events,
+            threads=self._threads,
+            by=by,
+            started=started,
+        )
+        self.commands.add(command)
+        return command
+
+    async def watch(self, command: Command, run: Run, limits: Limits | None) -> None:
+        """See to a command that is about to run."""
+        await self._watch(command, run, limits or self.opened.limits).begin()
+
+    def _watch(self, command: Command, run: Run, limits: Limits) -> Monitor:
+        assert self.shell is not None
+        pid = self.shell.channel.pid
+        monitor = Monitor(command, run, pid, limits, self._threads)
+        command.deliver_signal = functools.partial(_signal_foreground, pid)
+        run.ended.add_done_callback(functools.partial(self._command_ended, command, monitor))
+        return monitor
+
+    def _command_ended(
+        self, command: Command, monitor: Monitor, ended: asyncio.Future[Report | ShellEnd]
+    ) -> None:
+        result = ended.result()
+        bill, limit = monitor.end(result)
+        command.end(result, bill, limit=limit)
+        if not self.closed:
+            self.journal.append(ended_entry(command, bill, limit))
+
+    def _entered(self, run: Run, typed: bytes) -> None:
+        """A person entered a line at the prompt."""
+        command = self.command(uuid.uuid4().hex, plain(typed), by="person")
+        run.printed = command.printed
+        self._watch(command, run, self.opened.limits)
+        pending = self.conversation.pending
+        if pending is None or (pending.run.ended.done() and pending.command.by == "person"):
+            self.conversation.pending = Pending(command, run)
+
     async def _start(self) -> Bash:
-        if self._shell is not None:
-            dead, self._shell = self._shell, None
+        if self.shell is not None:
+            dead, self.shell = self.shell, None
             self._former.append(dead)
             await dead.remove_files()
-        shell = await Bash.start(self._connect, self._account, self._cwd, self._threads)
-        self._shell = shell
+        shell, identity = await Bash.start(
+            self._connect, self._account, cwd=self.cwd, log=self.log_directory, threads=self._threads
+        )
+        self.journal.append(ShellStarted(identity=identity))
+        self.use(shell)
+        self._tell("started")
         return shell
 
+    def use(self, shell: Bash) -> None:
+        """Have a shell, new or found again."""
+        self.shell = shell
+        self._files = shell.channel.files
+        shell.entered = self._entered
+        shell.printed = self._wake
 
-def _typed(action: CmdRunAction, command: str) -> str:
-    """The text that the terminal echoed because of this action."""
-    return command if action.is_input and control_key(command) is None else ""
+    def see_to(self, command: Command, run: Run) -> None:
+        """Take care of a command that runs already."""
+        command.use(self._files)
+        self._watch(command, run, self.opened.limits)
+
+    # Its terminal.
+
+    @property
+    def position(self) -> int:
+        """The end of what its terminal has printed."""
+        return self.shell.channel.position if self.shell is not None else self._files.end
+
+    async def read(self, offset: int, limit: int = PIECE) -> bytes:
+        """What its terminal printed, raw; empty at the end.
+
+        Raises:
+            OutputGone: it is not kept any more.
+        """
+        return await self._threads.run(self._files.fetch, offset, limit)
+
+    async def changed(self, offset: int) -> None:
+        """Wait until something was printed beyond `offset`, or the session is closed."""
+        while self.position <= offset and not self.closed:
+            if self._news is None:
+                self._news = asyncio.Event()
+            await self._news.wait()
+
+    def type(self, data: bytes) -> None:
+        """Press keys, as a person does."""
+        if self.shell is not None and self.shell.alive:
+            self.shell.channel.write(data)
+
+    def resize(self, rows: int, columns: int) -> None:
+        """Change the size of the terminal.
+
+        Raises:
+            BadSession: no terminal has that size.
+        """
+        check_size(rows, columns)
+        self.opened = msgspec.structs.replace(self.opened, rows=rows, columns=columns)
+        self.journal.append(Resized(rows=rows, columns=columns))
+        if self.shell is not None and self.shell.alive:
+            self.shell.channel.resize(rows, columns)
+        self._tell("resized")
+
+    async def signal(self, name: str) -> None:
+        """Send a signal to whatever runs in the foreground.
+
+        Raises:
+            BadSession: there is no such signal.
+            CommandEnded: nothing runs.
+        """
+        if self.shell is None or not self.shell.alive or not self.shell.busy:
+            _signal_number(name)
+            raise CommandEnded(f"Nothing runs in the session {self.name!r}.")
+        await self._threads.run(_signal_foreground, self.shell.channel.pid, name)
+
+    def take(self, who: object) -> None:
+        """Let a person have it: agents' commands are refused meanwhile.
+
+        Raises:
+            SessionTaken: somebody else has it.
+        """
+        if self._owner is not None and self._owner is not who:
+            raise SessionTaken(f"Somebody else has taken over the session {self.name!r}.")
+        self._owner = who
+        self._tell("taken")
+
+    def release(self, who: object) -> None:
+        """Hand it back."""
+        if self._owner is who:
+            self._owner = None
+            self._tell("released")
+
+    def taken_by(self, who: object) -> bool:
+        """Whether this person has it."""
+        return self._owner is who
+
+    def _wake(self) -> None:
+        if self._news is not None:
+            self._news.set()
+            self._news = None
+
+    def _tell(self, what: str) -> None:
+        self._events.append(SessionChanged, session=self.name, what=what)
+
+
+def ended_entry(command: Command, bill: Bill, limit: str | None) -> Ended:
+    """How a command ended, for the journal."""
+    result = command.result
+    return Ended(
+        id=command.id,
+        extents=command.extents,
+        ended=command.info().ended or time.time(),
+        report=result if isinstance(result, Report) else None,
+        status=result.status if isinstance(result, ShellEnd) else None,
+        bill=bill,
+        limit=limit,
+    )
+
+
+def check_size(rows: int, columns: int) -> None:
+    """Refuse what no terminal can have.
+
+    Raises:
+        BadSession: it has no or too many rows or columns.
+    """
+    if not (1 <= rows <= _MOST_CELLS and 1 <= columns <= _MOST_CELLS):
+        raise BadSession(f"A terminal has 1 to {_MOST_CELLS:,} rows and columns, not {rows} by {columns}.")
+
+
+def _signal_number(name: str) -> int:
+    text = name.strip().upper()
+    known = {member.name: member.value for member in signals.Signals}
+    number = int(text) if text.isascii() and text.isdigit() else known.get(text, known.get(f"SIG{text}", 0))
+    if number not in known.values():
+        raise BadSession(f"There is no signal {name!r}. Use a name like SIGINT or TERM, or a number.")
+    return number
+
+
+def _signal_foreground(shell: int, name: str) -> None:
+    """Send a signal to the foreground process group of a shell's terminal. Blocks."""
+    number = _signal_number(name)
+    seen = processes.read(shell)
+    try:
+        if seen is None or seen.foreground <= 1:
+            raise ProcessLookupError
+        os.killpg(seen.foreground, number)
+    except ProcessLookupError:
+        raise CommandEnded("There is nothing left to signal.") from None

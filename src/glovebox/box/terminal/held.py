@@ -1,0 +1,304 @@
+"""The server's end of the holder: found or started, and the shells in it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import secrets
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import glovebox
+from glovebox.box.terminal.channel import Receiver
+from glovebox.box.terminal.holder import wire
+from glovebox.box.terminal.holder.main import SOCKET
+from glovebox.box.terminal.holder.source import ShellSpec
+from glovebox.box.terminal.log import PIECE, LogFiles
+from glovebox.box.threads import Threads
+from glovebox.errors import OutputGone, StartupError
+
+log = logging.getLogger(__name__)
+
+_START = (
+    "import sys; sys.path.insert(0, sys.argv[1]); "
+    "from glovebox.box.terminal.holder.main import main; main(sys.argv[2:])"
+)
+_OTHER_VERSION = (
+    "The shells of {directory} are held by another version of Glovebox. End them with that version, or "
+    "choose another --state-dir."
+)
+#: How long a holder may take to say something.
+_ANSWER_LIMIT = 10.0
+
+
+class HeldChannel:
+    """A shell in the holder. Its output is read from the log on disk when there is news."""
+
+    def __init__(
+        self, holder: Holder, number: int, name: str, receiver: Receiver, files: LogFiles, position: int
+    ) -> None:
+        self.number = number
+        self.name = name
+        self.files = files
+        self.pid = 0
+        self.inputs = 0
+        self.position = position
+        self._holder = holder
+        self._receiver = receiver
+        self._end = position
+        self._reading = False
+        self._hung_up = False
+        self._told = False
+        self._status: int | None = None
+        self.opened: asyncio.Future[None] = holder.loop.create_future()
+        self.closed = asyncio.Event()
+
+    def write(self, data: bytes) -> None:
+        """Type something, once: each input has a number, and the holder takes no number twice."""
+        self.inputs += 1
+        self._holder.send(wire.INPUT, self.number, wire.OFFSET.pack(self.inputs) + data)
+
+    def resize(self, rows: int, columns: int) -> None:
+        """Change the size of the terminal."""
+        self._holder.send(wire.RESIZE, self.number, wire.fields(rows, columns))
+
+    async def close(self) -> None:
+        """End the shell and everything it started."""
+        if self._holder.connected and not self.closed.is_set():
+            self._holder.send(wire.CLOSE, self.number)
+            await self.closed.wait()
+        self.files.close()
+        self._tell_end(None)
+
+    def news(self, end: int) -> None:
+        """The log has grown."""
+        self._end = max(end, self._end)
+        if not self._reading:
+            self._read()
+
+    def exited(self, status: int | None) -> None:
+        """The shell is gone; its last words come first."""
+        self._hung_up, self._status = True, status
+        if not self._reading:
+            self._read()
+
+    def _read(self) -> None:
+        """Hand on one piece; the rest waits for another turn of the event loop."""
+        self._reading = False
+        if self.position < self._end:
+            try:
+                data = self.files.read(self.position, min(PIECE, self._end - self.position))
+            except OutputGone:
+                data = b""
+            offset = self.position
+            if data:
+                self.position += len(data)
+                self._receiver.received(data, offset)
+            else:  # so far behind that the log does not reach back: go on where it does
+                self.position = self.files.begin if self.files.begin > offset else self._end
+                log.error("%d bytes of output of %s are lost", self.position - offset, self.name)
+        if self.position < self._end:
+            self._reading = True
+            self._holder.loop.call_soon(self._read)
+        elif self._hung_up:
+            self._tell_end(self._status)
+
+    def _tell_end(self, status: int | None) -> None:
+        if not self._told:
+            self._told = True
+            self._receiver.hung_up(status)
+
+
+class Holder(asyncio.Protocol):
+    """The connection to the process that owns the shells of a state directory."""
+
+    def __init__(
+        self, directory: str, threads: Threads, *, kind: str, patience: float, keep_log: int
+    ) -> None:
+        self.loop = asyncio.get_running_loop()
+        self._directory = directory
+        self._threads = threads
+        self._arguments = [directory, str(patience), str(keep_log), kind]
+        self._process: subprocess.Popen[bytes] | None = None
+        self._transport: asyncio.Transport | None = None
+        self._welcome: asyncio.Future[list[wire.Held]] | None = None
+        self._frames = wire.Frames()
+        self._channels: dict[int, HeldChannel] = {}
+        self._lost = asyncio.Event()
+        self._connecting = asyncio.Lock()
+        self._leaving = False
+        self._error_log = os.path.join(directory, "holder.log")
+
+    @property
+    def connected(self) -> bool:
+        """Whether there is a holder."""
+        return self._transport is not None
+
+    async def find(self) -> list[wire.Held]:
+        """Connect to a holder that is already there; what it holds, or nothing if there is none.
+
+        Raises:
+            StartupError: it is of another version.
+        """
+        async with self._connecting:
+            connection = await self._threads.run(_connect, self._directory)
+            return await self._meet(connection) if connection else []
+
+    async def open(self, spec: ShellSpec, directory: str, scratch: str, receiver: Receiver) -> HeldChannel:
+        """Start a shell whose output goes to a log in `directory`, and whose files are in `scratch`.
+
+        Raises:
+            OSError: it could not be started.
+        """
+        async with self._connecting:
+            if self._transport is None:
+                await self._meet(await self._threads.run(self._start))
+        number = secrets.randbits(32)
+        files = await self._threads.run(LogFiles.found, directory)
+        channel = HeldChannel(self, number, spec.name, receiver, files, files.end)
+        self._channels[number] = channel
+        self.send(wire.OPEN, number, wire.pack_open(directory, scratch, spec))
+        await channel.opened
+        return channel
+
+    def adopt(self, held: wire.Held, directory: str, receiver: Receiver, position: int) -> HeldChannel:
+        """Connect a shell that the holder has; its output is told again from `position` on."""
+        files = LogFiles(directory)
+        for start, path in held.segments:
+            files.begin_segment(start, path)
+        channel = HeldChannel(self, held.number, held.name, receiver, files, position)
+        channel.pid, channel.inputs = held.pid, held.inputs
+        self._channels[held.number] = channel
+        self.loop.call_soon(channel.news, held.end)
+        if held.exited:
+            self.loop.call_soon(channel.exited, held.status)
+        return channel
+
+    def end(self, held: wire.Held) -> None:
+        """End a shell that nobody knows any more."""
+        self.send(wire.CLOSE, held.number)
+
+    async def close(self, *, keep: bool) -> None:
+        """End the holder and all its shells, or leave them for the next server."""
+        if self._transport is None:
+            return
+        self._leaving = True
+        if keep:
+            self._transport.close()
+        else:
+            self.send(wire.QUIT)
+        await self._lost.wait()
+        if self._process is not None and not keep:
+            await self._threads.run(self._process.wait)
+
+    async def _meet(self, connection: socket.socket) -> list[wire.Held]:
+        self._frames = wire.Frames()
+        self._lost.clear()
+        self._welcome = self.loop.create_future()
+        self._transport, _ = await self.loop.create_unix_connection(lambda: self, sock=connection)
+        try:
+            async with asyncio.timeout(_ANSWER_LIMIT):
+                return await self._welcome
+        except TimeoutError:
+            raise StartupError("The process that holds the shells does not answer.") from None
+
+    def _start(self) -> socket.socket:
+        """Start a holder that outlives this process. Blocks."""
+        if self._process is not None:
+            self._process.wait()  # the one before, which is gone
+        ours, theirs = socket.socketpair()
+        root = str(Path(glovebox.__file__).parent.parent)
+        with theirs, open(self._error_log, "ab") as errors:
+            self._process = subprocess.Popen(
+                [sys.executable, "-I", "-S", "-c", _START, root, *self._arguments],
+                stdin=theirs.fileno(),
+                stdout=errors,
+                stderr=errors,
+                cwd="/",
+                env={},
+                start_new_session=True,
+            )
+        return ours
+
+    def send(self, kind: bytes, number: int = 0, payload: bytes = b"") -> None:
+        """Tell the holder something; one that is gone is told nothing."""
+        if self._transport is not None:
+            self._transport.write(wire.frame(kind, number, payload))
+
+    # What the transport tells.
+
+    def data_received(self, data: bytes) -> None:
+        """Something came from the holder."""
+        news: dict[int, int] = {}
+        for kind, number, payload in self._frames.feed(data):
+            if kind == wire.NEWS:
+                (news[number],) = wire.OFFSET.unpack(payload)
+                continue
+            self._tell(news)
+            self._hear(kind, number, payload)
+        self._tell(news)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The holder is gone, and with it every shell."""
+        self._transport = None
+        self._lost.set()
+        if not self._leaving:
+            log.error("the process that held the shells has ended; see %s", self._error_log)
+        channels, self._channels = self._channels, {}
+        for channel in channels.values():
+            channel.closed.set()
+            if not channel.opened.done():
+                channel.opened.set_exception(OSError("the process that holds the shells has ended"))
+            elif not self._leaving:
+                channel.exited(None)
+
+    def _tell(self, news: dict[int, int]) -> None:
+        for number, end in news.items():
+            if channel := self._channels.get(number):
+                channel.news(end)
+        news.clear()
+
+    def _hear(self, kind: bytes, number: int, payload: bytes) -> None:
+        channel = self._channels.get(number)
+        if kind == wire.WELCOME and self._welcome is not None and not self._welcome.done():
+            version, _, held = wire.parse_welcome(payload)
+            if version == wire.VERSION:
+                self._welcome.set_result(held)
+            else:
+                self._welcome.set_exception(StartupError(_OTHER_VERSION.format(directory=self._directory)))
+        elif channel is None:
+            return
+        elif kind == wire.OPENED:
+            channel.pid = int(payload)
+            channel.opened.set_result(None)
+        elif kind == wire.REFUSED:
+            del self._channels[number]
+            channel.opened.set_exception(OSError(wire.parse_fields(payload)[0]))
+        elif kind == wire.SEGMENT:
+            start, path = wire.parse_fields(payload)
+            channel.files.begin_segment(int(start), path)
+        elif kind == wire.EXITED:
+            channel.exited(int(payload) if payload else None)
+        elif kind == wire.CLOSED:
+            del self._channels[number]
+            channel.closed.set()
+
+
+def _connect(directory: str) -> socket.socket | None:
+    """A connection to the holder of a state directory, if there is one. Blocks."""
+    connection = socket.socket(socket.AF_UNIX)
+    try:
+        # By way of a descriptor, as the path of a socket may have 107 bytes only.
+        descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            connection.connect(f"/proc/self/fd/{descriptor}/{SOCKET}")
+        finally:
+            os.close(descriptor)
+    except OSError:
+        connection.close()
+        return None
+    connection.setblocking(False)
+    return connection

@@ -1,0 +1,209 @@
+"""What passes between the holder and a pane of tmux, and the program that keeps the pane.
+
+tmux throws away what it has not delivered yet as soon as the process in a pane ends. So the shell is not that
+process: this file, run as a program of its own, is. It starts the shell, waits for its end and stays until
+the terminal is closed. What it has to tell stands in the terminal's output, in order with all the rest: as a
+sequence that terminals do not show, with a secret that nobody else knows.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import select
+import sys
+import termios
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import signal as signals
+
+    from glovebox.box.terminal.holder.source import ShellSpec
+else:
+    import _signal as signals
+
+#: What a keeper says: the shell has started (its process id), could not start (why), has ended (its status).
+STARTED, REFUSED, ENDED = b"P", b"E", b"S"
+#: Begins with the character that breaks off whatever sequence the shell has left unfinished.
+_LEAD = b"\x18\033]1808;"
+_CLOSE = b"\a"
+#: Status of a child that could not become the shell.
+_NOT_STARTED = 127
+
+
+class ControlMode:
+    """Takes what tmux says, in any pieces, and gives what one pane printed."""
+
+    def __init__(self) -> None:
+        #: The pane, once tmux has named it, and the process id of tmux.
+        self.pane = self.server = b""
+        #: Why tmux did not make one.
+        self.refusal = b""
+        #: What the client had to say before there was a pane.
+        self.complaint = b""
+        self._rest = b""
+        self._in_reply = False
+        self._reply: list[bytes] = []
+        self._output = self._extended = b"\n"  # which no line contains
+
+    def feed(self, data: bytes) -> bytes:
+        """The bytes that the pane printed."""
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        printed = []
+        for line in lines:
+            if self._in_reply:
+                self._replied(line)
+            elif line.startswith(self._output):
+                printed.append(line[len(self._output) :])
+            elif line.startswith(self._extended):
+                printed.append(line.partition(b" : ")[2])
+            elif line.startswith(b"%begin "):
+                self._in_reply = True
+            elif not self.pane:
+                self._news(line)
+        escaped = b"".join(printed)
+        if b"\\" in escaped:  # control characters and the backslash, as three octal digits
+            return escaped.decode("unicode_escape").encode("latin-1")
+        return escaped
+
+    def _replied(self, line: bytes) -> None:
+        if not line.startswith((b"%end ", b"%error ")):
+            self._reply.append(line)
+            return
+        text = b" ".join(self._reply)
+        self._in_reply = False
+        self._reply.clear()
+        if self.pane:
+            return
+        if line.startswith(b"%error "):
+            self.refusal = text
+        elif text.startswith(b"%"):
+            self.pane, self.server = text.split()
+            self._output = b"%output " + self.pane + b" "
+            self._extended = b"%extended-output " + self.pane + b" "
+
+    def _news(self, line: bytes) -> None:
+        text = line.removeprefix(b"%exit").strip()
+        if not text.startswith(b"%"):
+            self.complaint = self.complaint or text
+
+
+class Marks:
+    """Takes what a keeper says out of what the terminal printed."""
+
+    def __init__(self, secret: bytes) -> None:
+        self._prefix = _LEAD + secret + b";"
+        self._held = b""
+
+    def split(self, data: bytes) -> tuple[bytes, list[bytes]]:
+        """What was printed, and what the keeper said; a mark that is not complete yet is held back."""
+        data = self._held + data
+        self._held = b""
+        printed, said = [], []
+        while (start := data.find(self._prefix)) >= 0 and (end := data.find(_CLOSE, start)) >= 0:
+            printed.append(data[:start])
+            said.append(data[start + len(self._prefix) : end])
+            data = data[end + 1 :]
+        if start < 0:
+            start = data.rfind(_LEAD[:1], -len(self._prefix))
+        if start >= 0 and (self._prefix.startswith(data[start:]) or data.startswith(self._prefix, start)):
+            data, self._held = data[:start], data[start:]
+        return b"".join([*printed, data]), said
+
+
+def pack(spec: ShellSpec, secret: bytes) -> bytes:
+    """What a keeper has to know. Nothing in it can contain a NUL."""
+    words = [
+        *("" if number is None else str(number) for number in (spec.uid, spec.gid)),
+        ",".join(map(str, spec.groups)),
+        spec.cwd,
+        str(len(spec.arguments)),
+        *spec.arguments,
+        *(f"{name}={value}" for name, value in spec.environment.items()),
+    ]
+    return b"\0".join([secret, *map(os.fsencode, words)])
+
+
+def keep(path: str, tmux: str, pane: str) -> None:
+    """Keep a pane. The file at `path` says what to start in it, and is removed."""
+    with open(path, "rb") as file:
+        secret, uid, gid, groups, cwd, count, *words = file.read().split(b"\0")
+    os.unlink(path)
+    arguments = words[: int(count)]
+    environment = dict(word.split(b"=", 1) for word in words[int(count) :])
+    environment |= {b"TMUX": os.fsencode(tmux), b"TMUX_PANE": os.fsencode(pane)}
+    # The shell shall lead a session of its own on this terminal; who gives a terminal up is hung up.
+    signals.signal(signals.SIGHUP, signals.SIG_IGN)
+    fcntl.ioctl(0, termios.TIOCNOTTY)
+    complaint, complain = os.pipe()
+    child = os.fork()
+    if child == 0:
+        _become(arguments, environment, cwd, (uid, gid, groups), complain)
+    os.close(complain)
+    with open(complaint, "rb") as pipe:  # it closes when the program starts
+        problem = pipe.read()
+    _say(secret, REFUSED + problem if problem else STARTED + b"%d" % child)
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    termios.tcflow(1, termios.TCOON)  # somebody may have stopped the output
+    _say(secret, ENDED + b"%d" % (code if code >= 0 else 128 - code))
+    terminal = select.poll()
+    terminal.register(0, 0)  # nothing but the hang-up
+    terminal.poll()
+
+
+def _say(secret: bytes, words: bytes) -> None:
+    os.write(1, _LEAD + secret + b";" + words + _CLOSE)
+
+
+def _become(
+    arguments: list[bytes],
+    environment: dict[bytes, bytes],
+    cwd: bytes,
+    user: tuple[bytes, bytes, bytes],
+    complain: int,
+) -> None:
+    """The rest of the child's life: never returns."""
+    try:
+        for number in (signals.SIGHUP, signals.SIGPIPE, signals.SIGXFSZ):  # the last two: Python's doing
+            signals.signal(number, signals.SIG_DFL)
+        os.setsid()
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+        uid, gid, groups = user
+        if uid and gid:
+            os.fchown(0, int(uid), -1)
+            os.setgroups([int(group) for group in groups.split(b",") if group])
+            os.setgid(int(gid))
+            os.setuid(int(uid))
+        for directory in (cwd, environment.get(b"HOME", b""), b"/"):
+            try:
+                os.chdir(directory)
+                break
+            except OSError:
+                continue
+        _execute(arguments, environment)
+    except OSError as error:
+        os.write(complain, b"%d" % (error.errno or 0))
+    finally:
+        os._exit(_NOT_STARTED)
+
+
+def _execute(arguments: list[bytes], environment: dict[bytes, bytes]) -> None:
+    """What `os.execvpe` does, without a module that the new user may not be allowed to read."""
+    name = arguments[0]
+    path = [b""] if b"/" in name else environment.get(b"PATH", os.defpath.encode()).split(b":")
+    problem: OSError | None = None
+    for directory in path:
+        try:
+            os.execve(os.path.join(directory, name), arguments, environment)  # noqa: S606
+        except OSError as error:
+            if problem is None or isinstance(problem, FileNotFoundError):
+                problem = error
+    if problem:
+        raise problem
+
+
+if __name__ == "__main__":
+    try:
+        keep(*sys.argv[1:])
+    except (OSError, termios.error):  # the terminal was closed
+        pass

@@ -1,0 +1,90 @@
+"""Everything a terminal printed, on disk, at absolute offsets."""
+
+from __future__ import annotations
+
+import os
+
+#: One of these many parts of a log is removed at a time when it is full.
+_PARTS = 8
+#: When the disk is full, this much goes on in memory; what is older is lost.
+_MEMORY_SEGMENT = 1 << 20
+_MEMORY_SEGMENTS = 4
+
+
+class Log:
+    """Appends to files that are named by the offset of their first byte, and removes the oldest.
+
+    It goes on where an earlier shell of the same session ended. A full or broken disk must not stop the
+    shell, least of all when somebody wants to clean up: the log then goes on in memory, in files without a
+    name that others open through this process.
+    """
+
+    def __init__(self, directory: str, keep: int) -> None:
+        self._directory = directory
+        self._segment_size = max(1 << 16, keep // _PARTS)
+        #: Offset and path of each file, the oldest first.
+        self.segments: list[tuple[int, str]] = []
+        self.end = 0
+        self._descriptor = -1
+        self._in_memory: list[int] = []
+        os.makedirs(directory, 0o700, exist_ok=True)
+        for name in sorted(os.listdir(directory)):
+            path = os.path.join(directory, name)
+            self.segments.append((int(name), path))
+            self.end = int(name) + os.stat(path).st_size
+
+    def append(self, data: bytes) -> bool:
+        """Add bytes; whether a new segment was begun."""
+        view = memoryview(data)
+        begun = False
+        while view:
+            if self._descriptor < 0 or self._room() <= 0:
+                self._begin()
+                begun = True
+            try:
+                written = os.write(self._descriptor, view[: self._room()])
+            except OSError:
+                self._begin(in_memory=True)
+                begun = True
+                continue
+            self.end += written
+            view = view[written:]
+        return begun
+
+    def close(self) -> None:
+        """Write no more; what is in files stays."""
+        for descriptor in {*self._in_memory, self._descriptor} - {-1}:
+            os.close(descriptor)
+        self._descriptor, self._in_memory = -1, []
+
+    def _room(self) -> int:
+        limit = _MEMORY_SEGMENT if self._descriptor in self._in_memory else self._segment_size
+        return self.segments[-1][0] + limit - self.end
+
+    def _begin(self, *, in_memory: bool = False) -> None:
+        if self._descriptor >= 0 and self._descriptor not in self._in_memory:
+            os.close(self._descriptor)
+        if self.segments and self.segments[-1][0] == self.end:
+            _unlink(self.segments.pop()[1])  # it stayed empty
+        path = os.path.join(self._directory, f"{self.end:020d}")
+        if not in_memory:
+            try:
+                self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
+            except OSError:
+                in_memory = True
+        if in_memory:
+            self._descriptor = os.memfd_create("glovebox-log")
+            self._in_memory.append(self._descriptor)
+            path = f"/proc/{os.getpid()}/fd/{self._descriptor}"
+        self.segments.append((self.end, path))
+        while len(self.segments) > _PARTS:
+            _unlink(self.segments.pop(0)[1])
+        while len(self._in_memory) > _MEMORY_SEGMENTS:
+            os.close(self._in_memory.pop(0))
+
+
+def _unlink(path: str) -> None:
+    try:
+        os.unlink(path)
+    except OSError:  # gone already, or a file in memory, which has no name
+        pass

@@ -1,0 +1,390 @@
+"""The holder's loop: terminals on one side, at most one server on the other."""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+import time
+
+from glovebox.box.terminal.holder import reaping, wire
+from glovebox.box.terminal.holder.lean import signals, sockets
+from glovebox.box.terminal.holder.log import Log
+from glovebox.box.terminal.holder.pty import Pty
+from glovebox.box.terminal.holder.source import ShellSpec, Source
+from glovebox.box.terminal.processes import Process
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+#: Where a server finds a holder that is already there, in the state directory.
+SOCKET = "holder.sock"
+#: How long a shell and its jobs may take to end by themselves.
+_GRACE = 0.5
+_RECEIVE = 262_144
+_IN = select.POLLIN
+_OUT = select.POLLOUT
+
+
+class _Terminal:
+    """One shell, its log, and what is still to be typed."""
+
+    def __init__(self, number: int, name: str, source: Source, log: Log, scratch: str) -> None:
+        self.number = number
+        self.name = name
+        self.source = source
+        self.log = log
+        #: The directory of the shell's files, which goes when it does.
+        self.scratch = scratch
+        self.inputs = 0
+        self.unsent = bytearray()
+        #: The server has not heard of the newest output.
+        self.dirty = False
+        self.exited = False
+        #: When to give up waiting: for the status of a shell that left its terminal, or for one to end.
+        self.deadline: float | None = None
+        self.closing = False
+        self.relatives: list[Process] = []
+
+    def describe(self) -> wire.Held:
+        return wire.Held(
+            number=self.number,
+            name=self.name,
+            pid=self.source.pid,
+            inputs=self.inputs,
+            end=self.log.end,
+            exited=self.exited,
+            status=self.source.status(),
+            segments=self.log.segments,
+        )
+
+
+class Holder:
+    """Owns terminals until the server says otherwise, or nobody has asked for them for too long.
+
+    `patience` is how many seconds it waits for another server when the one it has is gone.
+    """
+
+    def __init__(
+        self, directory: str, *, patience: float, keep: int, open_source: Callable[[ShellSpec], Source]
+    ) -> None:
+        self._patience = patience
+        self._keep = keep
+        self._open_source = open_source
+        self._terminals: dict[int, _Terminal] = {}
+        self._by_descriptor: dict[int, _Terminal] = {}
+        self._poll = select.poll()
+        self._server: sockets.socket | None = None
+        self._frames = wire.Frames()
+        self._outbox = bytearray()
+        self._abandoned: float | None = None
+        self._quitting = False
+        self._wakeup, wake = os.pipe()
+        for descriptor in (self._wakeup, wake):
+            os.set_blocking(descriptor, False)
+        signals.set_wakeup_fd(wake, warn_on_full_buffer=False)
+        signals.signal(signals.SIGCHLD, lambda number, frame: None)
+        signals.signal(signals.SIGTERM, lambda number, frame: self._quit())
+        for ignored in (signals.SIGINT, signals.SIGHUP, signals.SIGPIPE):
+            signals.signal(ignored, signals.SIG_IGN)
+        self._poll.register(self._wakeup, _IN)
+        self._address = os.path.join(directory, SOCKET)
+        self._listener = sockets.socket(sockets.AF_UNIX, sockets.SOCK_STREAM)
+        os.chdir(directory)  # the path of a socket may have 107 bytes, that of a directory more
+        if os.path.exists(SOCKET):
+            os.unlink(SOCKET)
+        self._listener.bind(SOCKET)
+        os.chdir("/")
+        self._listener.listen(4)
+        self._listener.setblocking(False)
+        self._poll.register(self._listener.fileno(), _IN)
+
+    def serve(self, server: sockets.socket) -> None:
+        """Hold terminals until there are none to hold; begins with a server that is already connected."""
+        self._greet(server)
+        while not (self._quitting and not self._terminals):
+            for descriptor, event in self._poll.poll(self._wait()):
+                self._handle(descriptor, event)
+            self._overdue()
+            self._tell_news()
+        os.unlink(self._address)
+        if self._server is not None:
+            self._server.setblocking(True)
+            self._flush()
+
+    # The loop.
+
+    def _handle(self, descriptor: int, event: int) -> None:
+        if terminal := self._by_descriptor.get(descriptor):
+            if event & _OUT:
+                self._type(terminal)
+            if event & ~_OUT:
+                self._read(terminal)
+        elif descriptor == self._wakeup:
+            os.read(self._wakeup, 4096)
+            self._reap()
+        elif descriptor == self._listener.fileno():
+            connected, _ = self._listener._accept()  # type: ignore[attr-defined]
+            self._greet(sockets.socket(fileno=connected))
+        elif self._server is not None and descriptor == self._server.fileno():
+            if event & _OUT:
+                self._flush()
+            if event & ~_OUT:
+                self._receive()
+
+    def _wait(self) -> float | None:
+        """Milliseconds until something is due."""
+        due = [terminal.deadline for terminal in self._terminals.values() if terminal.deadline is not None]
+        if self._abandoned is not None:
+            due.append(self._abandoned + self._patience)
+        return max(0.0, min(due) - time.monotonic()) * 1000 + 1 if due else None
+
+    def _overdue(self) -> None:
+        now = time.monotonic()
+        for terminal in list(self._terminals.values()):
+            if terminal.deadline is not None and now >= terminal.deadline:
+                terminal.deadline = None
+                if terminal.closing:
+                    self._end(terminal)
+                else:
+                    self._exit(terminal)
+        if self._abandoned is not None and now >= self._abandoned + self._patience:
+            self._abandoned = None
+            self._quit()
+
+    # The terminals.
+
+    def _open(self, number: int, payload: bytes) -> None:
+        directory, scratch, spec = wire.parse_open(payload)
+        try:
+            log = Log(directory, self._keep)
+            source = self._open_source(spec)
+        except OSError as error:
+            self._send(wire.REFUSED, number, wire.fields(str(error)))
+            return
+        terminal = self._terminals[number] = _Terminal(number, spec.name, source, log, scratch)
+        self._watch(terminal, _IN)
+        self._send(wire.OPENED, number, wire.fields(source.pid))
+        self._read(terminal)
+
+    def _watch(self, terminal: _Terminal, events: int) -> None:
+        source = terminal.source
+        reads, writes = source.fileno(), source.writable_fileno()
+        self._by_descriptor[reads] = self._by_descriptor[writes] = terminal
+        if reads == writes:
+            self._poll.register(reads, events)
+        else:
+            self._poll.register(reads, _IN)
+            if events & _OUT:
+                self._poll.register(writes, _OUT)
+            else:
+                self._unregister(writes)
+
+    def _unwatch(self, terminal: _Terminal) -> None:
+        for descriptor in [key for key, value in self._by_descriptor.items() if value is terminal]:
+            del self._by_descriptor[descriptor]
+            self._unregister(descriptor)
+
+    def _unregister(self, descriptor: int) -> None:
+        try:
+            self._poll.unregister(descriptor)
+        except KeyError:
+            pass
+
+    def _read(self, terminal: _Terminal) -> None:
+        if terminal.exited or terminal.closing:
+            return
+        data = terminal.source.read()
+        if data:
+            if terminal.log.append(data):
+                start, path = terminal.log.segments[-1]
+                self._send(wire.SEGMENT, terminal.number, wire.fields(start, path))
+            terminal.dirty = True
+        elif data is None:
+            self._unwatch(terminal)
+            if terminal.source.status() is not None:
+                self._exit(terminal)
+            else:
+                # The status follows at once, unless the program closed its terminal and runs on.
+                terminal.deadline = time.monotonic() + _GRACE
+
+    def _type(self, terminal: _Terminal, data: bytes = b"") -> None:
+        waited = bool(terminal.unsent)
+        terminal.unsent += data
+        while terminal.unsent:
+            taken = terminal.source.write(bytes(terminal.unsent[:65_536]))
+            if not taken:
+                break
+            del terminal.unsent[:taken]
+        if bool(terminal.unsent) != waited and terminal.source.fileno() in self._by_descriptor:
+            self._watch(terminal, _IN | _OUT if terminal.unsent else _IN)
+
+    def _exit(self, terminal: _Terminal) -> None:
+        """The shell is gone, or has let go of its terminal."""
+        if not terminal.exited:
+            terminal.exited = True
+            terminal.deadline = None
+            self._unwatch(terminal)
+            self._tell_news()
+            self._send(wire.EXITED, terminal.number, wire.fields(terminal.source.status()))
+
+    def _reap(self) -> None:
+        """Take leave of children: shells, and what others left to us."""
+        for pid, status in reaping.reap():
+            for terminal in list(self._terminals.values()):
+                if terminal.source.pid != pid or not isinstance(terminal.source, Pty):
+                    continue
+                terminal.source.reaped(status)
+                while not terminal.exited and not terminal.closing and terminal.source.status() is not None:
+                    self._read(terminal)
+                if terminal.closing:
+                    terminal.deadline = time.monotonic()
+
+    def _close(self, terminal: _Terminal) -> None:
+        """Begin to end a shell: it is told, then everything it started is killed."""
+        if terminal.closing:
+            return
+        terminal.closing = True
+        self._unwatch(terminal)
+        gone = terminal.source.status() is not None
+        terminal.relatives = reaping.family(terminal.source.pid, terminal.name, ended=gone)
+        terminal.source.hang_up()
+        if not gone:
+            reaping.signal(terminal.source.pid, signals.SIGHUP)
+            reaping.signal(terminal.source.pid, signals.SIGCONT)
+        terminal.deadline = time.monotonic() + (0 if gone else _GRACE)
+
+    def _end(self, terminal: _Terminal) -> None:
+        gone = terminal.source.status() is not None
+        late = reaping.family(terminal.source.pid, terminal.name, ended=gone)
+        reaping.end([*terminal.relatives, *late])
+        del self._terminals[terminal.number]
+        terminal.log.close()
+        reaping.remove_directory(terminal.scratch)
+        self._send(wire.CLOSED, terminal.number)
+
+    def _quit(self) -> None:
+        self._quitting = True
+        for terminal in self._terminals.values():
+            self._close(terminal)
+
+    # The server.
+
+    def _greet(self, server: sockets.socket) -> None:
+        """Serve a new server; the one before is gone, and what it said last is heard first."""
+        if self._server is not None:
+            self._receive()
+            self._lose_server()
+        server.setblocking(False)
+        self._server = server
+        self._frames = wire.Frames()
+        self._outbox.clear()
+        self._abandoned = None
+        self._poll.register(server.fileno(), _IN)
+        held = [terminal.describe() for terminal in self._terminals.values() if not terminal.closing]
+        self._send(wire.WELCOME, 0, wire.pack_welcome(os.getpid(), held))
+
+    def _lose_server(self) -> None:
+        if self._server is not None:
+            self._unregister(self._server.fileno())
+            self._server.close()
+            self._server = None
+            self._abandoned = time.monotonic()
+
+    def _receive(self) -> None:
+        while self._server is not None:
+            try:
+                data = self._server.recv(_RECEIVE)
+            except BlockingIOError:
+                return
+            except OSError:
+                data = b""
+            if not data:
+                self._lose_server()
+                return
+            for kind, number, payload in self._frames.feed(data):
+                self._obey(kind, number, payload)
+
+    def _obey(self, kind: bytes, number: int, payload: bytes) -> None:
+        terminal = self._terminals.get(number)
+        if kind == wire.OPEN:
+            self._open(number, payload)
+        elif kind == wire.QUIT:
+            self._quit()
+        elif terminal is None:
+            if kind == wire.CLOSE:
+                self._send(wire.CLOSED, number)
+        elif kind == wire.CLOSE:
+            self._close(terminal)
+        elif terminal.closing or terminal.exited:
+            return
+        elif kind == wire.INPUT:
+            (count,) = wire.OFFSET.unpack_from(payload)
+            if count > terminal.inputs:  # a server that came back may say again what was heard
+                terminal.inputs = count
+                self._type(terminal, payload[wire.OFFSET.size :])
+        elif kind == wire.RESIZE:
+            rows, columns = wire.parse_fields(payload)
+            terminal.source.resize(int(rows), int(columns))
+
+    def _send(self, kind: bytes, number: int, payload: bytes = b"") -> None:
+        if self._server is not None:
+            self._outbox += wire.frame(kind, number, payload)
+            self._flush()
+
+    def _flush(self) -> None:
+        if self._server is None:
+            return
+        try:
+            while self._outbox:
+                del self._outbox[: self._server.send(self._outbox)]
+        except BlockingIOError:
+            self._poll.register(self._server.fileno(), _IN | _OUT)
+            return
+        except OSError:
+            return  # it is gone; reading will say so
+        self._poll.register(self._server.fileno(), _IN)
+
+    def _tell_news(self) -> None:
+        """Tell how far the logs are; a server that is busy hears of the newest only."""
+        if self._server is None or self._outbox:
+            return
+        for terminal in self._terminals.values():
+            if terminal.dirty:
+                terminal.dirty = False
+                self._outbox += wire.frame(wire.NEWS, terminal.number, wire.OFFSET.pack(terminal.log.end))
+        if self._outbox:
+            self._flush()
+
+
+def main(arguments: list[str]) -> None:
+    """`directory patience keep terminal`: the server is connected as standard input.
+
+    Without patience the directory is this holder's own, and goes with it.
+    """
+    directory, patience, keep, kind = arguments
+    reaping.adopt_orphans()
+    close = None
+    open_source: Callable[[ShellSpec], Source] = Pty
+    if kind == "tmux":
+        from glovebox.box.terminal.holder.tmux import TmuxServer
+
+        tmux = TmuxServer(os.path.join(directory, "tmux.sock"))
+        open_source, close = tmux.open, tmux.close
+    holder = Holder(directory, patience=float(patience), keep=int(keep), open_source=open_source)
+    server = sockets.socket(fileno=os.dup(0))
+    null = os.open(os.devnull, os.O_RDWR)
+    os.dup2(null, 0)
+    try:
+        holder.serve(server)
+    finally:
+        if close is not None:
+            close()
+        reaping.end_children()
+    if not float(patience):
+        reaping.remove_tree(directory)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

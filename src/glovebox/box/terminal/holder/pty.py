@@ -1,0 +1,146 @@
+"""A shell on a pseudo-terminal of the holder's own."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import struct
+import termios
+
+from glovebox.box.terminal.holder.lean import signals
+from glovebox.box.terminal.holder.source import ShellSpec
+
+_READ_SIZE = 65_536
+#: Bytes taken at a time; other terminals want a turn too.
+_READ_LIMIT = 262_144
+_RESET = (signals.SIGHUP, signals.SIGINT, signals.SIGQUIT, signals.SIGTERM, signals.SIGTSTP, signals.SIGPIPE)
+#: Status of a child that could not become the shell.
+_NOT_STARTED = 127
+
+
+class Pty:
+    """A program with its own session and controlling terminal, a child of this process."""
+
+    def __init__(self, spec: ShellSpec) -> None:
+        """Start it; a directory that cannot be entered becomes the home.
+
+        Raises:
+            OSError: there is no such program, or no terminal or process to be had.
+        """
+        master, slave = os.openpty()
+        complaint, complain = os.pipe()
+        try:
+            _set_size(slave, spec.rows, spec.columns)
+            if spec.uid is not None:
+                os.fchown(slave, spec.uid, -1)
+            self._pid = os.fork()
+            if self._pid == 0:
+                _become(spec, slave, complain)
+        except OSError:
+            os.close(master)
+            os.close(complaint)
+            raise
+        finally:
+            os.close(slave)
+            os.close(complain)
+        with open(complaint, "rb") as pipe:  # it closes when the program starts
+            problem = pipe.read()
+        if problem:
+            os.close(master)
+            os.waitpid(self._pid, 0)
+            number = int(problem)
+            raise OSError(number, os.strerror(number), spec.arguments[0])
+        self._master = master
+        self._status: int | None = None
+        self._exited = False
+        os.set_blocking(master, False)
+
+    @property
+    def pid(self) -> int:
+        """The shell's process id, which is also its session's."""
+        return self._pid
+
+    def fileno(self) -> int:
+        """The terminal."""
+        return self._master
+
+    writable_fileno = fileno
+
+    def read(self) -> bytes | None:
+        """What was printed since; None when nobody has the terminal open any more, or the shell is gone."""
+        pieces: list[bytes] = []
+        size = 0
+        while size < _READ_LIMIT:
+            try:
+                piece = os.read(self._master, _READ_SIZE)
+            except BlockingIOError:
+                break
+            except OSError:  # EIO: no process has the terminal open
+                piece = b""
+            if not piece:
+                return b"".join(pieces) or None
+            pieces.append(piece)
+            size += len(piece)
+        if not pieces and self._exited:
+            return None
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def write(self, data: bytes) -> int:
+        """Type something."""
+        try:
+            return os.write(self._master, data)
+        except BlockingIOError:
+            return 0
+        except OSError:
+            return len(data)  # nobody will read it any more
+
+    def resize(self, rows: int, columns: int) -> None:
+        """Change the size; the foreground program gets SIGWINCH."""
+        _set_size(self._master, rows, columns)
+
+    def status(self) -> int | None:
+        """The exit status, once known."""
+        return self._status
+
+    def reaped(self, status: int) -> None:
+        """The shell has ended with this status of `waitpid`."""
+        code = os.waitstatus_to_exitcode(status)
+        self._status = code if code >= 0 else 128 - code
+        self._exited = True
+
+    def hang_up(self) -> None:
+        """Close the terminal."""
+        if self._master >= 0:
+            os.close(self._master)
+            self._master = -1
+
+
+def _set_size(descriptor: int, rows: int, columns: int) -> None:
+    fcntl.ioctl(descriptor, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+
+def _become(spec: ShellSpec, slave: int, complain: int) -> None:
+    """The rest of the child's life: never returns."""
+    try:
+        for number in _RESET:
+            signals.signal(number, signals.SIG_DFL)
+        signals.pthread_sigmask(signals.SIG_SETMASK, [])
+        os.setsid()
+        fcntl.ioctl(slave, termios.TIOCSCTTY, 0)
+        for descriptor in (0, 1, 2):
+            os.dup2(slave, descriptor)
+        if spec.uid is not None and spec.gid is not None:
+            os.setgroups(spec.groups)
+            os.setgid(spec.gid)
+            os.setuid(spec.uid)
+        for directory in (spec.cwd, spec.environment.get("HOME", ""), "/"):
+            try:
+                os.chdir(directory)
+                break
+            except OSError:
+                continue
+        os.execvpe(spec.arguments[0], spec.arguments, spec.environment)  # noqa: S606
+    except OSError as error:
+        os.write(complain, str(error.errno).encode())
+    finally:
+        os._exit(_NOT_STARTED)

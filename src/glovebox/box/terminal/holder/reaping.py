@@ -1,0 +1,115 @@
+"""The processes of a shell, wherever they went, and how they are ended."""
+
+from __future__ import annotations
+
+import os
+
+from glovebox.box.terminal import processes
+from glovebox.box.terminal.processes import Process
+
+#: Which shell a process belongs to, in its environment: what leaves the session and its parents still has it.
+MARK = "GLOVEBOX_SESSION"
+_PR_SET_CHILD_SUBREAPER = 36
+#: Looks for processes that forked while others were being killed.
+_ROUNDS = 20
+
+
+def adopt_orphans() -> None:
+    """Become the parent of whatever loses its own, so that nothing gets out of sight. Linux only."""
+    try:
+        import ctypes
+
+        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    except (ImportError, OSError, AttributeError):  # a system without it keeps its orphans
+        pass
+
+
+def reap() -> list[tuple[int, int]]:
+    """The children that ended, and their statuses."""
+    ended: list[tuple[int, int]] = []
+    while True:
+        try:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return ended
+        if not pid:
+            return ended
+        ended.append((pid, status))
+
+
+def signal(pid: int, number: int) -> None:
+    """Send a signal to a process that may be gone."""
+    try:
+        os.kill(pid, number)
+    except (ProcessLookupError, PermissionError):
+        pass
+
+
+def family(shell: int, name: str, *, ended: bool) -> list[Process]:
+    """The processes of a shell's session, its descendants, and those that carry its mark."""
+    found = processes.family(shell, ended=ended)
+    known = {process.pid for process in found}
+    for pid in _children():
+        if pid not in known and _mark(pid) == name and (orphan := processes.read(pid)):
+            found += [orphan, *(one for one in processes.family(pid, ended=False) if one.pid != pid)]
+    return found
+
+
+def end(relatives: list[Process]) -> None:
+    """Kill what still runs."""
+    processes.end(relatives)
+
+
+def end_children() -> None:
+    """Kill every descendant that is left."""
+    for _ in range(_ROUNDS):
+        children = _children()
+        if not children:
+            return
+        for pid in children:
+            processes.end(processes.family(pid, ended=False))
+        for pid in children:
+            try:
+                os.waitpid(pid, 0)
+            except ChildProcessError:
+                pass
+
+
+def remove_directory(path: str) -> None:
+    """Remove a directory and the files in it."""
+    try:
+        for name in os.listdir(path):
+            os.unlink(os.path.join(path, name))
+        os.rmdir(path)
+    except OSError:  # the server may have been faster
+        pass
+
+
+def remove_tree(path: str) -> None:
+    """Remove everything below a directory too."""
+    for directory, _, files in os.walk(path, topdown=False):
+        for name in files:
+            try:
+                os.unlink(os.path.join(directory, name))
+            except OSError:
+                pass
+        remove_directory(directory)
+
+
+def _children() -> list[int]:
+    try:
+        with open(f"/proc/self/task/{os.getpid()}/children", encoding="ascii") as file:
+            return [int(pid) for pid in file.read().split()]
+    except OSError:  # a kernel without that file
+        return []
+
+
+def _mark(pid: int) -> str | None:
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            variables = file.read().split(b"\0")
+    except OSError:
+        return None
+    prefix = MARK.encode() + b"="
+    values = [variable[len(prefix) :] for variable in variables if variable.startswith(prefix)]
+    return values[0].decode("utf-8", "replace") if values else None

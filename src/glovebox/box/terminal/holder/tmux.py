@@ -1,0 +1,300 @@
+"""Shells in tmux, so that people can attach to them; driven through tmux's control mode.
+
+Written for tmux 3.0 and later. A shell that is still running when the holder dies ends with it, unless
+somebody is attached: then it ends when they leave.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+import time
+
+from glovebox.box.terminal.holder import control_mode
+from glovebox.box.terminal.holder.control_mode import ControlMode, Marks
+from glovebox.box.terminal.holder.source import ShellSpec
+
+_READ_SIZE = 65_536
+#: Bytes taken at a time; other terminals want a turn too.
+_READ_LIMIT = 262_144
+#: Seconds that tmux may take to start a shell, or to end.
+_PATIENCE = 10.0
+#: Times to try again when tmux ended in the meantime.
+_ATTEMPTS = 10
+#: What is written to a pipe in one piece of at most this size is taken whole or not at all.
+_LINE = select.PIPE_BUF
+#: tmux and what it runs for people need little; the shells have their own.
+_ENVIRONMENT = {"PATH": os.defpath, "LC_CTYPE": "C.UTF-8"}
+#: tmux drops a client that is minutes behind, or what that client has missed; let it be weeks.
+_UNHURRIED = "pause-after=4000000"
+#: Run by a shell that knows what tmux has put in the environment.
+_KEEPER = 'exec "$0" -I -S "$@" "$TMUX" "$TMUX_PANE"'
+
+
+class TmuxServer:
+    """A tmux of our own at the address `socket`, which runs while there are shells in it.
+
+    What is started here are children of this process, which has to reap them.
+    """
+
+    def __init__(self, socket: str, program: str = "tmux") -> None:
+        self._socket = socket
+        self._program = program
+
+    def attach_command(self, name: str) -> list[str]:
+        """The command with which a person joins a shell."""
+        session = name.replace(".", "_").replace(":", "_")  # tmux does not have these in names
+        return self._command("attach-session", "-t", f"={session}")
+
+    def open(self, spec: ShellSpec) -> TmuxSource:
+        """Start a shell; a directory that cannot be entered becomes the home.
+
+        Raises:
+            FileNotFoundError: there is no tmux, or no such program to run in it.
+            OSError: tmux refused, with its reason, or the program could not be started.
+        """
+        attempts = _ATTEMPTS
+        while True:
+            try:
+                return self._open(spec)
+            except ConnectionResetError:  # it was about to end, as nobody had a shell any more
+                attempts -= 1
+                if not attempts:
+                    raise
+
+    def _open(self, spec: ShellSpec) -> TmuxSource:
+        # On a command line anybody could read it.
+        path = f"{self._socket}.{spec.name}"
+        secret = b"%d" % int.from_bytes(os.urandom(16), "big")
+        _discard(path)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        try:
+            with open(descriptor, "wb") as file:
+                file.write(control_mode.pack(spec, secret))
+            return TmuxSource(self, spec, Marks(secret), self._command("-C", *_commands(spec, path)))
+        finally:
+            _discard(path)
+
+    def end(self, pane: str, server: str) -> None:
+        """Tell tmux to close the terminal of a shell, if it is still the same tmux."""
+        same = f"#{{==:#{{pid}},{server}}}"
+        null = os.open(os.devnull, os.O_RDWR)
+        try:
+            _spawn(self._command("if-shell", "-F", "-t", pane, same, f"kill-session -t {pane}"), null, null)
+        finally:
+            os.close(null)
+
+    def close(self) -> None:
+        """End tmux; all its shells are hung up."""
+        done, running = os.pipe()
+        null = os.open(os.devnull, os.O_RDONLY)
+        try:
+            _spawn(self._command("kill-server"), null, running)
+            os.close(running)
+            running = -1
+            while _readable(done, time.monotonic() + _PATIENCE) and os.read(done, _READ_SIZE):
+                pass  # it may say that there is none
+        finally:
+            for descriptor in (done, null, running):
+                if descriptor >= 0:
+                    os.close(descriptor)
+
+    def _command(self, *arguments: str) -> list[str]:
+        return [self._program, "-S", self._socket, "-f", os.devnull, *arguments]
+
+
+class TmuxSource:
+    """A shell in a session of tmux, seen by a client of tmux that is a child of this process."""
+
+    def __init__(self, server: TmuxServer, spec: ShellSpec, marks: Marks, command: list[str]) -> None:
+        self._server = server
+        self._tmux = ControlMode()
+        self._marks = marks
+        self._pid = 0
+        self._status: int | None = None
+        self._over = False
+        #: Commands that tmux was too busy for.
+        self._owed: list[bytes] = []
+        theirs, self._commands = os.pipe()
+        self._output, theirs_too = os.pipe()
+        try:
+            _spawn(command, theirs, theirs_too)
+        except OSError:
+            os.close(self._commands)
+            os.close(self._output)
+            raise
+        finally:
+            os.close(theirs)
+            os.close(theirs_too)
+        os.set_blocking(self._commands, False)
+        os.set_blocking(self._output, False)
+        try:
+            #: Printed before it was known that the shell runs.
+            self._early = self._start(spec.arguments[0])
+        except OSError:
+            self._leave()  # which ends a shell that has started after all
+            raise
+
+    @property
+    def pid(self) -> int:
+        """The shell's process id, which is also its session's."""
+        return self._pid
+
+    def fileno(self) -> int:
+        """What tmux says."""
+        return self._output
+
+    def writable_fileno(self) -> int:
+        """What tmux is told."""
+        return self._commands
+
+    def read(self) -> bytes | None:
+        """What was printed since; None when the shell is gone, or tmux is.
+
+        The first call may have something to say without anything to be read from tmux.
+        """
+        early, self._early = self._early, b""
+        printed = early + self._receive()
+        self._flush()
+        return None if self._over and not printed else printed
+
+    def write(self, data: bytes) -> int:
+        """Type something, whatever a person may be looking at."""
+        pane = self._tmux.pane
+        # In a mode, as when a person scrolls back, tmux would take what is typed for commands of its own.
+        start = b"copy-mode -q -t %b\nsend-keys -t %b -H " % (pane, pane)
+        room = (_LINE - len(start)) // 3
+        taken = 0
+        while taken < len(data) and self._flush():
+            piece = data[taken : taken + room]
+            if not self._send(start + piece.hex(" ").encode() + b"\n"):
+                break
+            taken += len(piece)
+        return taken
+
+    def resize(self, rows: int, columns: int) -> None:
+        """Change the size; the foreground program gets SIGWINCH."""
+        self._owed.append(b"resize-window -t %b -x %d -y %d\n" % (self._tmux.pane, columns, rows))
+        self._flush()
+
+    def status(self) -> int | None:
+        """The exit status, once known."""
+        return self._status
+
+    def hang_up(self) -> None:
+        """Close the terminal, for people who are attached too."""
+        if self._output < 0:
+            return
+        ended = self._over and self._status is not None
+        self._leave()
+        if ended:
+            return
+        try:
+            self._server.end(self._tmux.pane.decode(), self._tmux.server.decode())
+        except OSError:  # without tmux there is nothing to close
+            pass
+
+    def _leave(self) -> None:
+        os.close(self._commands)
+        os.close(self._output)
+        self._commands = self._output = -1
+        self._over = True
+
+    def _start(self, program: str) -> bytes:
+        """Wait until the shell runs; returns what it has printed by then."""
+        printed = []
+        deadline = time.monotonic() + _PATIENCE
+        while not self._pid:
+            if not _readable(self._output, deadline):
+                raise TimeoutError("tmux did not start a shell in time")
+            printed.append(self._receive(program))
+            if self._over and not self._pid:
+                if self._tmux.refusal:
+                    raise OSError(f"tmux: {os.fsdecode(self._tmux.refusal)}")
+                raise ConnectionResetError(f"tmux: {os.fsdecode(self._tmux.complaint) or 'ended at once'}")
+        return b"".join(printed)
+
+    def _receive(self, program: str = "") -> bytes:
+        """Hear what tmux has to say; returns what the terminal printed until the shell ended."""
+        heard: list[bytes] = []
+        size = 0
+        while size < _READ_LIMIT and not self._over:
+            try:
+                piece = os.read(self._output, _READ_SIZE)
+            except BlockingIOError:
+                break
+            self._over = not piece
+            heard.append(piece)
+            size += len(piece)
+        if self._status is not None:
+            return b""
+        printed, marks = self._marks.split(self._tmux.feed(b"".join(heard)))
+        for mark in marks:
+            number = int(mark[1:])
+            if mark.startswith(control_mode.REFUSED):
+                raise OSError(number, os.strerror(number), program)
+            if mark.startswith(control_mode.STARTED):
+                self._pid = number
+            else:
+                self._status = number
+                # Its client ends with the session, and that is what can be waited for.
+                self._owed.append(b"kill-session -t %b\n" % self._tmux.pane)
+        return printed
+
+    def _flush(self) -> bool:
+        """Tell tmux what it has not been told; whether that is all. Its answers are a reason to try again."""
+        while self._owed and self._send(self._owed[0]):
+            del self._owed[0]
+        return not self._owed
+
+    def _send(self, line: bytes) -> bool:
+        """Tell tmux one thing, whole; whether it was taken."""
+        try:
+            os.write(self._commands, line)
+        except BlockingIOError:
+            return False
+        except OSError:
+            pass  # nobody will read it any more
+        return True
+
+
+def _commands(spec: ShellSpec, path: str) -> list[str]:
+    """What the client of a new shell has tmux do."""
+    size = ["-x", str(spec.columns), "-y", str(spec.rows)]
+    names = ["-s", spec.name, "-n", os.path.basename(spec.arguments[0])]
+    keeper = ["/bin/sh", "-c", _KEEPER, sys.executable, control_mode.__file__, path]
+    return [
+        *("set-option", "-g", "status", "off", ";"),
+        *("set-option", "-g", "destroy-unattached", "on", ";"),
+        *("new-session", *names, *size, "-P", "-F", "#{pane_id} #{pid}", *keeper, ";"),
+        *("resize-window", *size, ";"),  # from now on, whatever the size of a person's terminal
+        *("refresh-client", "-f", _UNHURRIED),
+    ]
+
+
+def _spawn(command: list[str], stdin: int, stdout: int) -> None:
+    os.posix_spawnp(
+        command[0],
+        command,
+        _ENVIRONMENT,
+        file_actions=[
+            (os.POSIX_SPAWN_DUP2, stdin, 0),
+            (os.POSIX_SPAWN_DUP2, stdout, 1),
+            (os.POSIX_SPAWN_DUP2, stdout, 2),
+        ],
+        setpgroup=0,
+    )
+
+
+def _readable(descriptor: int, deadline: float) -> bool:
+    waiting = select.poll()
+    waiting.register(descriptor, select.POLLIN)
+    return bool(waiting.poll(max(0.0, deadline - time.monotonic()) * 1000))
+
+
+def _discard(path: str) -> None:
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        pass

@@ -1,0 +1,182 @@
+"""What the server and the holder say to each other, over a socket. Both sides use this module.
+
+A frame is a kind, the number of a terminal and a payload. Structured payloads are fields separated by NUL,
+which neither paths nor arguments nor variables can contain.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from glovebox.box.terminal.holder.source import ShellSpec
+
+#: Changes when an older holder could not be understood any more.
+VERSION = "1"
+
+HEADER = struct.Struct("<cII")
+OFFSET = struct.Struct("<Q")
+
+#: From the server.
+OPEN = b"o"  # fields: directories of the log and of the shell's files, then those of a ShellSpec
+INPUT = b"i"  # number of this input, bytes to type
+RESIZE = b"r"  # fields: rows, columns
+CLOSE = b"c"  # end the shell and everything it started
+QUIT = b"q"  # end everything
+#: From the holder.
+WELCOME = b"w"  # fields: version, process id, then what is held
+OPENED = b"O"  # fields: process id of the shell
+REFUSED = b"R"  # why no shell was started
+SEGMENT = b"s"  # fields: offset, path: from here on the log is in this file
+NEWS = b"n"  # offset of the log's end
+EXITED = b"x"  # fields: exit status, or nothing if unknown
+CLOSED = b"C"  # nothing of the shell is left
+
+_PER_SESSION = 8
+
+
+class Held:
+    """What the holder says about one of its terminals."""
+
+    __slots__ = ("end", "exited", "inputs", "name", "number", "pid", "segments", "status")
+
+    def __init__(
+        self,
+        *,
+        number: int,
+        name: str,
+        pid: int,
+        inputs: int,
+        end: int,
+        exited: bool,
+        status: int | None,
+        segments: list[tuple[int, str]],
+    ) -> None:
+        self.number = number
+        self.name = name
+        self.pid = pid
+        #: The number of the newest input that was taken.
+        self.inputs = inputs
+        #: The offset of the log's end.
+        self.end = end
+        self.exited = exited
+        self.status = status
+        self.segments = segments
+
+
+def frame(kind: bytes, number: int = 0, payload: bytes = b"") -> bytes:
+    """One message."""
+    return HEADER.pack(kind, number, len(payload)) + payload
+
+
+def fields(*values: str | int | None) -> bytes:
+    """A payload of fields; None is an empty one."""
+    return b"\0".join(b"" if value is None else _encode(str(value)) for value in values)
+
+
+def parse_fields(payload: bytes) -> list[str]:
+    """The fields of a payload."""
+    return [_decode(field) for field in payload.split(b"\0")]
+
+
+def _encode(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
+
+
+def _decode(data: bytes) -> str:
+    return data.decode("utf-8", "surrogateescape")
+
+
+class Frames:
+    """Takes bytes apart, whatever the pieces they arrive in."""
+
+    def __init__(self) -> None:
+        self._held = bytearray()
+
+    def feed(self, data: bytes) -> list[tuple[bytes, int, bytes]]:
+        """The complete frames so far: kind, number, payload."""
+        held = self._held
+        held += data
+        found: list[tuple[bytes, int, bytes]] = []
+        position = 0
+        while len(held) - position >= HEADER.size:
+            kind, number, size = HEADER.unpack_from(held, position)
+            end = position + HEADER.size + size
+            if len(held) < end:
+                break
+            found.append((kind, number, bytes(held[position + HEADER.size : end])))
+            position = end
+        del held[:position]
+        return found
+
+
+def pack_open(log: str, scratch: str, spec: ShellSpec) -> bytes:
+    """A shell to start, where its output goes, and what to remove after it, as a payload."""
+    switch = None if spec.uid is None else f"{spec.uid}:{spec.gid}:{','.join(map(str, spec.groups))}"
+    variables = [f"{name}={value}" for name, value in spec.environment.items()]
+    return fields(
+        log,
+        scratch,
+        spec.name,
+        spec.cwd,
+        spec.rows,
+        spec.columns,
+        switch,
+        len(spec.arguments),
+        *spec.arguments,
+        *variables,
+    )
+
+
+def parse_open(payload: bytes) -> tuple[str, str, ShellSpec]:
+    """The log's directory, that of the shell's files, and the shell that a payload describes."""
+    log, scratch, name, cwd, rows, columns, switch, count, *rest = parse_fields(payload)
+    uid, gid, groups = switch.split(":") if switch else ("", "", "")
+    spec = ShellSpec(
+        name=name,
+        cwd=cwd,
+        rows=int(rows),
+        columns=int(columns),
+        arguments=rest[: int(count)],
+        environment=dict(variable.split("=", 1) for variable in rest[int(count) :]),
+        uid=int(uid) if uid else None,
+        gid=int(gid) if gid else None,
+        groups=[int(group) for group in groups.split(",") if group],
+    )
+    return log, scratch, spec
+
+
+def pack_welcome(pid: int, held: list[Held]) -> bytes:
+    """What the holder says first."""
+    values: list[str | int | None] = [VERSION, pid, len(held)]
+    for one in held:
+        values += [one.number, one.name, one.pid, one.inputs, one.end, int(one.exited), one.status]
+        values.append(len(one.segments))
+        for start, path in one.segments:
+            values += [start, path]
+    return fields(*values)
+
+
+def parse_welcome(payload: bytes) -> tuple[str, int, list[Held]]:
+    """The version and the process id of a holder, and what it holds."""
+    version, pid, count, *rest = parse_fields(payload)
+    held: list[Held] = []
+    if version != VERSION:
+        return version, int(pid), held
+    for _ in range(int(count)):
+        number, name, shell, inputs, end, exited, status, pieces = rest[:_PER_SESSION]
+        after = _PER_SESSION + 2 * int(pieces)
+        pairs = rest[_PER_SESSION:after]
+        rest = rest[after:]
+        held.append(
+            Held(
+                number=int(number),
+                name=name,
+                pid=int(shell),
+                inputs=int(inputs),
+                end=int(end),
+                exited=exited == "1",
+                status=int(status) if status else None,
+                segments=[(int(start), path) for start, path in zip(pairs[::2], pairs[1::2], strict=True)],
+            )
+        )
+    return version, int(pid), held

@@ -1,0 +1,171 @@
+"""What a session has to remember over a restart of the server: one line per thing that happened."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+from pathlib import Path
+
+import msgspec
+
+from glovebox.box.terminal.identity import Identity
+from glovebox.box.terminal.integration import Report
+from glovebox.protocol.base import Message
+from glovebox.protocol.terminal import Bill, Limits
+
+#: A journal that has grown beyond this is written anew, without what is forgotten.
+COMPACT_BYTES = 4_000_000
+#: Longer commands are not repeated in the journal; the shell has its own copy.
+_LONGEST_COMMAND = 10_000
+
+
+class Record(Message, tag_field="what"):
+    """Something that happened."""
+
+
+class Opened(Record, tag="opened"):
+    """The session was opened."""
+
+    name: str
+    created: float
+    cwd: str
+    rows: int
+    columns: int
+    limits: Limits = Limits()
+    #: It ends with its command.
+    static: bool = False
+
+
+class Resized(Record, tag="resized"):
+    """The terminal has another size."""
+
+    rows: int
+    columns: int
+
+
+class ShellStarted(Record, tag="shell"):
+    """The session has a new shell."""
+
+    identity: Identity
+
+
+class Began(Record, tag="began"):
+    """A command is about to be typed, as the input of that number."""
+
+    id: str
+    token: str
+    input_number: int
+    position: int
+    command: str
+    started: float
+
+
+class Sent(Record, tag="sent"):
+    """An action is about to give input to the running command."""
+
+    action_id: str
+    input_number: int
+
+
+class Reported(Record, tag="reported"):
+    """An action was answered with output up to `size` while the command ran on."""
+
+    id: str
+    action_id: str
+    before: int
+    size: int
+
+
+class Ended(Record, tag="ended"):
+    """A command ended."""
+
+    id: str
+    #: Places in the log: offset and length.
+    extents: list[tuple[int, int]]
+    ended: float
+    #: None if the shell itself ended.
+    report: Report | None
+    #: The status of a shell that ended.
+    status: int | None
+    bill: Bill
+    limit: str | None = None
+
+
+class Answered(Record, tag="answered"):
+    """An action was answered with the end of a command."""
+
+    id: str
+    action_id: str
+
+
+Entry = Opened | Resized | ShellStarted | Began | Sent | Reported | Ended | Answered
+
+
+class Journal:
+    """Appends to a file, or nowhere. A line is in the hands of the system before `append` returns."""
+
+    def __init__(self, path: str | None) -> None:
+        self._path = path
+        self._descriptor = -1
+        self._size = 0
+        self._encoder = msgspec.json.Encoder()
+
+    @property
+    def overgrown(self) -> bool:
+        """Whether it is time to write it anew."""
+        return self._size > COMPACT_BYTES
+
+    def append(self, entry: Entry) -> None:
+        """Add a line. A full disk loses what a restart would need, and nothing else."""
+        if self._path is None:
+            return
+        if isinstance(entry, Began) and len(entry.command) > _LONGEST_COMMAND:
+            entry = msgspec.structs.replace(entry, command=entry.command[:_LONGEST_COMMAND])
+        with contextlib.suppress(OSError):
+            if self._descriptor < 0:
+                self._descriptor = os.open(
+                    self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600
+                )
+            self._size += os.write(self._descriptor, self._line(entry))
+
+    def rewrite(self, entries: list[Entry]) -> None:
+        """Replace everything."""
+        if self._path is None:
+            return
+        self.close()
+        fresh = f"{self._path}.new"
+        data = b"".join(map(self._line, entries))
+        with contextlib.suppress(OSError):
+            Path(fresh).write_bytes(data)
+            os.replace(fresh, self._path)
+        self._size = len(data)
+
+    def _line(self, entry: Entry) -> bytes:
+        try:
+            return self._encoder.encode(entry) + b"\n"
+        except UnicodeEncodeError:  # a directory whose name is no text
+            assert isinstance(entry, Ended)
+            assert entry.report is not None
+            report = dataclasses.replace(entry.report, working_dir="", python="")
+            return self._encoder.encode(msgspec.structs.replace(entry, report=report)) + b"\n"
+
+    def close(self) -> None:
+        """Let go of the file."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+def load(path: str) -> list[Entry]:
+    """The lines of a journal, in order; empty if there is none. Blocks."""
+    try:
+        lines = Path(path).read_bytes().splitlines()
+    except OSError:
+        return []
+    decoder = msgspec.json.Decoder(Entry)
+    entries: list[Entry] = []
+    for line in lines:
+        with contextlib.suppress(msgspec.DecodeError):  # the last one may be torn
+            entries.append(decoder.decode(line))
+    return entries

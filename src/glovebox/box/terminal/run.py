@@ -1,0 +1,66 @@
+"""A command in a shell, from the moment it is typed until the shell is ready for the next."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from glovebox.box.terminal.integration import Report
+from glovebox.box.terminal.retention import Output
+
+#: `printed(data, offset)`: the command printed something, at this place of the log.
+Printed = Callable[[bytes, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class ShellEnd:
+    """The shell itself is gone; its status, if known."""
+
+    status: int | None
+
+
+class Run:
+    """What a shell knows of a command."""
+
+    def __init__(
+        self,
+        token: str,
+        loop: asyncio.AbstractEventLoop,
+        send: Callable[[bytes], None],
+        printed: Printed | None = None,
+    ) -> None:
+        self.token = token
+        #: Type something for the command.
+        self.send = send
+        #: What has not been reported yet.
+        self.output = Output()
+        #: What background jobs had printed before it began.
+        self.before = Output()
+        self.last_output = loop.time()
+        self.ended: asyncio.Future[Report | ShellEnd] = loop.create_future()
+        #: Whether the shell has begun with it.
+        self.begun = False
+        #: Whether the shell has been reminded of its hooks; once is enough.
+        self.repaired = False
+        #: Where in the log its output begins, once it does.
+        self.start: int | None = None
+        self.printed = printed
+        self._loop = loop
+
+    @property
+    def missed(self) -> bool:
+        """Whether the shell was gone before it could begin."""
+        return not self.begun and self.ended.done() and isinstance(self.ended.result(), ShellEnd)
+
+    def begin(self, offset: int) -> None:
+        """The shell begins with it; output comes from this place of the log on."""
+        self.begun = True
+        self.start = offset
+
+    def add(self, data: bytes, offset: int) -> None:
+        """The command printed something."""
+        self.last_output = self._loop.time()
+        if self.printed is not None:
+            self.printed(data, offset)
+        self.output.append(data)
