@@ -78,7 +78,7 @@ def running_box(
     )
     assert process.stdout is not None
     try:
-        url = _announced(process)
+        url = announced(process)
         box = RunningBox(process, url, key, workspace)
         with box.client:
             yield box
@@ -94,7 +94,8 @@ def running_box(
             process.stdout.close()
 
 
-def _announced(process: subprocess.Popen[str]) -> str:
+def announced(process: subprocess.Popen[str]) -> str:
+    """The address that a box says it serves on."""
     assert process.stdout is not None
     for line in process.stdout:
         if match := ADDRESS.search(line):

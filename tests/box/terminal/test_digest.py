@@ -195,6 +195,17 @@ def test_when_every_line_is_an_error_none_is_shown_twice() -> None:
 
 
 @pytest.mark.parametrize("shift", range(-4, 5))
+def test_an_error_at_the_edge_of_a_block_is_shown_with_its_neighbours(shift: int) -> None:
+    lines = [b"line %05d" % number for number in range(1, 30_001)]
+    at = 3 * 65_536 // 12 + shift
+    lines[at - 1] = b"error:%04d" % (at % 10_000)
+    answer = made(b"\r\n".join(lines))
+    shown = [f"{number}-line {number:05}" for number in range(at - 2, at + 4)]
+    shown[2] = f"{at}:error:{at % 10_000:04}"
+    assert "\n" + "\n".join(shown) + "\n[" in answer.text
+
+
+@pytest.mark.parametrize("shift", range(-4, 5))
 def test_an_error_at_the_edge_of_head_or_tail_is_shown_once_with_its_neighbours(shift: int) -> None:
     plain = made(numbered(5_000))
     gap = re.search(r"lines (\d+)-(\d+) left out", plain.text)

@@ -136,13 +136,13 @@ def test_a_long_line_is_shown_around_the_match() -> None:
     assert match.before == ["x", "a" * (SHOWN - 1) + "…"]
 
 
-@pytest.mark.parametrize("at", [0, 999_990, 1_048_570, 1_048_576, 2_500_000])
+@pytest.mark.parametrize("at", [0, 999_990, 1_048_567, 1_048_576, 2_500_000])
 def test_a_line_of_any_length_is_searched_to_its_end_and_counted_once(at: int) -> None:
-    line = b"a" * at + b"needle" + b"a" * 2_000_000 + b"needle"
+    line = b"a" * at + b"needle" + b"b" * 2_000_000 + b"needle"
     data = b"first\n" + line + b"\nlast needle\nend\n"
     found = search([data], "needle", context=1)
     assert [(match.line, match.offset) for match in found.matches] == [(2, 6), (3, 6 + len(line) + 1)]
-    assert "needle" in found.matches[0].text
+    assert "needleb" in found.matches[0].text
     assert (found.matches[0].before, found.matches[0].after) == (["first"], ["last needle"])
     assert found.matches[1].after == ["end"]
     assert (found.total, found.lines) == (2, 4)
@@ -292,7 +292,7 @@ WORDS = st.sampled_from(
 OUTPUTS = st.lists(st.one_of(WORDS, st.binary(max_size=10)), max_size=30).map(b"".join)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(data=OUTPUTS, step=st.integers(1, 200_000), context=st.integers(0, 4))
 def test_pieces_do_not_matter_and_each_line_is_searched(data: bytes, step: int, context: int) -> None:
     step = max(step, len(data) // 2_000 + 1)

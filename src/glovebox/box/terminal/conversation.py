@@ -109,7 +109,6 @@ class Conversation:
         self.pending: Pending | None = None
         self.past = Past()
         self.closed = False
-        self._refilling: asyncio.Task[None] | None = None
 
     async def answer(self, action: CmdRunAction, text: str, call: Call) -> Answer:
         """Carry out one action; the session sees to it that there is one at a time.
@@ -117,8 +116,6 @@ class Conversation:
         Raises:
             StartupError: no shell could be started.
         """
-        if self._refilling is not None:
-            await self._refilling
         if call.resumed and (again := await self._resume(action, text, call)):
             return again
         pending = self.pending
@@ -341,15 +338,6 @@ class Conversation:
         pending.run.output = await self._threads.run(fill)
         pending.reported_size = offset
         pending.reported = offset > 0
-
-    def refill_later(self, pending: Pending, offset: int, when: asyncio.Event) -> None:
-        """The same as soon as everything is known again; until then no action is answered."""
-
-        async def refill() -> None:
-            await when.wait()
-            await self.refill(pending, offset)
-
-        self._refilling = asyncio.get_running_loop().create_task(refill())
 
     async def _resume(self, action: CmdRunAction, text: str, call: Call) -> Answer | None:
         """Answer an action that an earlier server had begun with; None if it had not come that far."""

@@ -128,7 +128,10 @@ async def restore_shell(
     group: int | None,
     threads: Threads,
 ) -> None:
-    """Have the shell again, and the command that runs in it or that nobody was told of."""
+    """Have the shell again, and the command that runs in it or that nobody was told of.
+
+    What it printed is gone through again, so that every byte is known when this returns.
+    """
     assert story.identity is not None
     last = story.last
     delivery = await threads.run(
@@ -150,16 +153,17 @@ async def restore_shell(
         )
     shell, run = Bash.restore(story.identity, delivery, adopt, end=held.end, typed=typed, threads=threads)
     session.use(shell)
-    if last is None or command is None:
-        return
-    if not ended:
+    if command is not None and not ended:
         session.see_to(command, run)
-    if last.id not in story.answered:
-        pending = Pending(command, run, restored=True)
-        session.conversation.pending = pending
-        _remember_talk(session, story, held)
-        if reported := story.reported.get(last.id):
-            session.conversation.refill_later(pending, reported.size, shell.replayed)
+    if command is None or command.id in story.answered:
+        await shell.replayed.wait()
+        return
+    pending = Pending(command, run, restored=True)
+    session.conversation.pending = pending
+    _remember_talk(session, story, held)
+    await shell.replayed.wait()
+    if reported := story.reported.get(command.id):
+        await session.conversation.refill(pending, reported.size)
 
 
 def _last_command(session: Session, story: Story) -> Command | None:

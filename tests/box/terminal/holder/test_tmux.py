@@ -347,6 +347,17 @@ class TestEnding:
         assert source.read() is None
         eventually(lambda: not any(map(running, everything)), "everything has ended")
 
+    def test_hanging_up_in_the_middle_of_output_leaves_nothing_behind(self, server: TmuxServer) -> None:
+        source = server.open(bash("echo $TMUX; yes"))
+        everything = [
+            int(read_to(source, b"y\r\n").split(b",")[1]),
+            source.pid,
+            parent(source.pid),
+        ]
+        assert all(map(running, everything))
+        source.hang_up()
+        eventually(lambda: not any(map(running, everything)), "everything has ended")
+
     def test_hanging_up_ends_that_shell_only(self, server: TmuxServer) -> None:
         first = server.open(bash("read line; echo first $line", name="first"))
         second = server.open(bash("read line; echo second $line", name="second"))
@@ -377,24 +388,28 @@ class TestEnding:
         assert lines(read_all(again)) == ["again"]
 
     def test_closing_ends_everything(self, server: TmuxServer) -> None:
-        sources = [server.open(bash("read line", name=name)) for name in ("first", "second")]
+        sources = [server.open(bash(script, name=script)) for script in ("cat", "yes")]
+        everything = [pid for source in sources for pid in (source.pid, parent(source.pid))]
+        tmux = parent(everything[-1])
         server.close()
+        eventually(lambda: not any(map(running, [*everything, tmux])), "everything has ended")
         for source in sources:
-            assert read_all(source) == b""
+            read_all(source)
             assert source.status() is None
-            eventually(lambda pid=source.pid: not running(pid), "the shell has ended")  # type: ignore[misc]
+            source.hang_up()
 
-    def test_a_holder_that_dies_leaves_nothing_behind(self, directory: Path) -> None:
-        program = (
+    @pytest.mark.parametrize("program", ["cat", "yes"])
+    def test_a_holder_that_dies_leaves_nothing_behind(self, directory: Path, program: str) -> None:
+        script = (
             "import sys, signal\n"
             "from glovebox.box.terminal.holder.tmux import TmuxServer\n"
             "from glovebox.box.terminal.holder.source import ShellSpec\n"
             "source = TmuxServer(sys.argv[1]).open(ShellSpec(name='shell', cwd='/', rows=9, columns=99,\n"
-            "    arguments=['cat'], environment={'PATH': sys.argv[2]}))\n"
+            "    arguments=[sys.argv[2]], environment={'PATH': sys.argv[3]}))\n"
             "print(source.pid, flush=True)\n"
             "signal.pause()\n"
         )
-        command = [sys.executable, "-c", program, str(directory / "socket"), os.defpath]
+        command = [sys.executable, "-c", script, str(directory / "socket"), program, os.defpath]
         with subprocess.Popen(command, stdout=subprocess.PIPE) as holder:
             assert holder.stdout is not None
             pid = int(holder.stdout.readline())

@@ -180,14 +180,14 @@ def _become(
                 break
             except OSError:
                 continue
-        _execute(arguments, environment)
+        execute(arguments, environment)
     except OSError as error:
         os.write(complain, b"%d" % (error.errno or 0))
     finally:
         os._exit(_NOT_STARTED)
 
 
-def _execute(arguments: list[bytes], environment: dict[bytes, bytes]) -> None:
+def execute(arguments: list[bytes], environment: dict[bytes, bytes]) -> None:
     """What `os.execvpe` does, without a module that the new user may not be allowed to read."""
     name = arguments[0]
     path = [b""] if b"/" in name else environment.get(b"PATH", os.defpath.encode()).split(b":")

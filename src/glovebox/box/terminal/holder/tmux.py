@@ -13,6 +13,7 @@ import time
 
 from glovebox.box.terminal.holder import control_mode
 from glovebox.box.terminal.holder.control_mode import ControlMode, Marks
+from glovebox.box.terminal.holder.lean import signals
 from glovebox.box.terminal.holder.source import ShellSpec
 
 _READ_SIZE = 65_536
@@ -25,7 +26,11 @@ _ATTEMPTS = 10
 #: What is written to a pipe in one piece of at most this size is taken whole or not at all.
 _LINE = select.PIPE_BUF
 #: tmux and what it runs for people need little; the shells have their own.
-_ENVIRONMENT = {"PATH": os.defpath, "LC_CTYPE": "C.UTF-8"}
+_ENVIRONMENT = {
+    b"PATH": b"/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    b"LC_CTYPE": b"C.UTF-8",
+}
+_PR_SET_PDEATHSIG = 1
 #: tmux drops a client that is minutes behind, or what that client has missed; let it be weeks.
 _UNHURRIED = "pause-after=4000000"
 #: Run by a shell that knows what tmux has put in the environment.
@@ -41,6 +46,8 @@ class TmuxServer:
     def __init__(self, socket: str, program: str = "tmux") -> None:
         self._socket = socket
         self._program = program
+        #: The clients that hold a shell each.
+        self._clients: set[int] = set()
 
     def attach_command(self, name: str) -> list[str]:
         """The command with which a person joins a shell."""
@@ -76,6 +83,24 @@ class TmuxServer:
         finally:
             _discard(path)
 
+    def attend(self, command: list[str], stdin: int, stdout: int) -> int:
+        """Start a client that stays."""
+        client = _spawn(command, stdin, stdout)
+        self._clients.add(client)
+        return client
+
+    def dismiss(self, client: int) -> None:
+        """End a client, and its shell with it if nobody else is attached.
+
+        One that is left to itself, with output that nobody takes, stays for ever and keeps tmux from ending.
+        """
+        self._clients.discard(client)
+        try:
+            os.waitid(os.P_PID, client, os.WEXITED | os.WNOHANG | os.WNOWAIT)  # is it still our child?
+            os.kill(client, signals.SIGKILL)
+        except (ChildProcessError, ProcessLookupError):
+            pass
+
     def end(self, pane: str, server: str) -> None:
         """Tell tmux to close the terminal of a shell, if it is still the same tmux."""
         same = f"#{{==:#{{pid}},{server}}}"
@@ -87,18 +112,19 @@ class TmuxServer:
 
     def close(self) -> None:
         """End tmux; all its shells are hung up."""
-        done, running = os.pipe()
+        for client in list(self._clients):
+            self.dismiss(client)
         null = os.open(os.devnull, os.O_RDONLY)
+        done, running = os.pipe()
         try:
             _spawn(self._command("kill-server"), null, running)
-            os.close(running)
-            running = -1
-            while _readable(done, time.monotonic() + _PATIENCE) and os.read(done, _READ_SIZE):
-                pass  # it may say that there is none
         finally:
-            for descriptor in (done, null, running):
-                if descriptor >= 0:
-                    os.close(descriptor)
+            os.close(null)
+            os.close(running)
+        with open(done, "rb", buffering=0) as said:
+            deadline = time.monotonic() + _PATIENCE
+            while _readable(done, deadline) and said.read(_READ_SIZE):
+                pass  # it may say that there is none
 
     def _command(self, *arguments: str) -> list[str]:
         return [self._program, "-S", self._socket, "-f", os.devnull, *arguments]
@@ -119,7 +145,7 @@ class TmuxSource:
         theirs, self._commands = os.pipe()
         self._output, theirs_too = os.pipe()
         try:
-            _spawn(command, theirs, theirs_too)
+            self._client = server.attend(command, theirs, theirs_too)
         except OSError:
             os.close(self._commands)
             os.close(self._output)
@@ -196,6 +222,7 @@ class TmuxSource:
             pass
 
     def _leave(self) -> None:
+        self._server.dismiss(self._client)
         os.close(self._commands)
         os.close(self._output)
         self._commands = self._output = -1
@@ -273,18 +300,52 @@ def _commands(spec: ShellSpec, path: str) -> list[str]:
     ]
 
 
-def _spawn(command: list[str], stdin: int, stdout: int) -> None:
-    os.posix_spawnp(
-        command[0],
-        command,
-        _ENVIRONMENT,
-        file_actions=[
-            (os.POSIX_SPAWN_DUP2, stdin, 0),
-            (os.POSIX_SPAWN_DUP2, stdout, 1),
-            (os.POSIX_SPAWN_DUP2, stdout, 2),
-        ],
-        setpgroup=0,
-    )
+def _spawn(command: list[str], stdin: int, stdout: int) -> int:
+    """Start a program that does not outlive this process.
+
+    Raises:
+        OSError: there is no such program, or no process to be had.
+    """
+    complaint, complain = os.pipe()
+    parent = os.getpid()
+    try:
+        child = os.fork()
+        if child == 0:
+            _become(command, stdin, stdout, parent, complain)
+    finally:
+        os.close(complain)
+    with open(complaint, "rb") as pipe:  # it closes when the program starts
+        problem = pipe.read()
+    if problem:
+        os.waitpid(child, 0)
+        raise OSError(int(problem), os.strerror(int(problem)), command[0])
+    return child
+
+
+def _become(command: list[str], stdin: int, stdout: int, parent: int, complain: int) -> None:
+    """The rest of the child's life: never returns."""
+    try:
+        os.setsid()
+        for theirs, ours in ((stdin, 0), (stdout, 1), (stdout, 2)):
+            os.dup2(theirs, ours)
+        _end_with_parent(parent)
+        control_mode.execute([os.fsencode(word) for word in command], _ENVIRONMENT)
+    except OSError as error:
+        os.write(complain, b"%d" % (error.errno or 0))
+    finally:
+        os._exit(1)
+
+
+def _end_with_parent(parent: int) -> None:
+    """Be killed when the parent dies. Linux only; elsewhere a client sees that nobody speaks to it."""
+    try:
+        import ctypes
+
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signals.SIGKILL), 0, 0, 0)
+    except (ImportError, OSError, AttributeError):
+        return
+    if os.getppid() != parent:
+        os._exit(1)
 
 
 def _readable(descriptor: int, deadline: float) -> bool:
