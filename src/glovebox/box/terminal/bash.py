@@ -10,11 +10,12 @@ import secrets
 import signal
 from collections.abc import Callable
 
-from glovebox.box.terminal import integration, processes
+from glovebox.box.terminal import integration
 from glovebox.box.terminal.account import Account
 from glovebox.box.terminal.channel import Channel, Connect, Receiver
 from glovebox.box.terminal.delivery import Delivery
 from glovebox.box.terminal.identity import Identity, Typed
+from glovebox.box.terminal.inspection.shells import look_at_shell
 from glovebox.box.terminal.integration import Mark, MarkParser, Report
 from glovebox.box.terminal.retention import Output
 from glovebox.box.terminal.run import Printed, Run, ShellEnd
@@ -71,6 +72,8 @@ class Bash:
         self._stray = Output()
         self._image: tuple[bytes, ...] = ()
         self._prompt_limit = _PROMPT_LIMIT
+        #: A trap may print something for each line of ours too.
+        self._debug_trap = False
         #: While what an earlier server saw is gone through again, up to this place, nothing is typed.
         self._replay_until: int | None = None
         self.replayed = asyncio.Event()
@@ -169,7 +172,10 @@ class Bash:
             await self._threads.run(self._delivery.put, command)
         else:
             self._delivery.put(command)
-        return Run(secrets.token_hex(4), self._loop, self._send, printed)
+        run = Run(secrets.token_hex(4), self._loop, self._send, printed)
+        run.suspect = b"PROMPT_COMMAND" in command or b"PS1" in command
+        self._debug_trap = self._debug_trap or (b"trap" in command and b"DEBUG" in command)
+        return run
 
     def run(self, run: Run) -> None:
         """Run the command that was prepared."""
@@ -235,7 +241,7 @@ class Bash:
         )
 
     async def _see_image(self) -> None:
-        seen = await self._threads.run(processes.shell, self.channel.pid)
+        seen = await self._threads.run(look_at_shell, self.channel.pid)
         self._image = seen.image if seen else ()
 
     # After a restart of the server.
@@ -298,7 +304,7 @@ class Bash:
         elif mark.token != self._run.token:
             self._printed(mark.raw, at)  # a stale one, or an imitation
         elif mark.kind == "C" and self._phase is _Phase.TYPED:
-            self._stray.append(_without_echo(bytes(self._echo), self._typed))
+            self._stray.append(_without_echo(bytes(self._echo), self._typed, trap=self._debug_trap))
             self._run.before, self._stray = self._stray, Output()
             self._run.begin(at + len(mark.raw))
             self._phase = _Phase.RUNNING
@@ -361,16 +367,20 @@ class Bash:
     async def _look(self, run: Run) -> None:
         assert self._channel is not None
         pid = self._channel.pid
-        seen = await self._threads.run(processes.shell, pid)
+        seen = await self._threads.run(look_at_shell, pid)
         if seen is None or self._run is not run or self._phase is not _Phase.RUNNING:
             return
         if seen.stopped:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGCONT)
-        elif seen.waiting and seen.image != self._image and not run.repaired and self._delivery is not None:
+        elif not seen.waiting or run.repaired:
+            return
+        elif seen.interactive and seen.image != self._image and self._delivery is not None:
             self._image = seen.image
             run.token = self._start_token  # what the new shell learns from the file
             self._repair_with(integration.reload_line(self._delivery.path))
+        elif run.suspect and seen.editing:
+            self._repair_with(integration.REPORT_LINE)
 
     def _repair_with(self, line: bytes) -> None:
         self._cancel_timer()
@@ -388,9 +398,9 @@ class Bash:
             self._timer = None
 
 
-def _without_echo(data: bytes, typed: bytes) -> bytes:
-    """The lines that were printed while a line was typed, without it and what the shell traced of it."""
+def _without_echo(data: bytes, typed: bytes, *, trap: bool) -> bytes:
+    """The lines that were printed while a line was typed, without it and what a trace or trap said of it."""
     before, _, after = data.partition(typed)
     before = before[: before.rfind(b"\n") + 1]  # the rest is the prompt, drawn again
     _, _, rest = after.partition(b"\n")
-    return before if b"__gb" in rest else before + rest
+    return before if trap or b"__gb" in rest else before + rest

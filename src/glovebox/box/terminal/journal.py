@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 
 from glovebox.box.terminal.identity import Identity
 from glovebox.box.terminal.integration import Report
+from glovebox.box.threads import Threads
 from glovebox.protocol.base import Message
 from glovebox.protocol.terminal import Bill, Limits
 
@@ -110,11 +112,13 @@ class Journal:
         self._descriptor = -1
         self._size = 0
         self._encoder = msgspec.json.Encoder()
+        #: What is appended while the file is written anew.
+        self._late: list[bytes] | None = None
 
     @property
     def overgrown(self) -> bool:
         """Whether it is time to write it anew."""
-        return self._size > COMPACT_BYTES
+        return self._size > COMPACT_BYTES and self._late is None
 
     def append(self, entry: Entry) -> None:
         """Add a line. A full disk loses what a restart would need, and nothing else."""
@@ -127,19 +131,43 @@ class Journal:
                 self._descriptor = os.open(
                     self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600
                 )
-            self._size += os.write(self._descriptor, self._line(entry))
+            line = self._line(entry)
+            self._size += os.write(self._descriptor, line)
+            if self._late is not None:
+                self._late.append(line)
 
     def rewrite(self, entries: list[Entry]) -> None:
-        """Replace everything."""
-        if self._path is None:
+        """Replace everything. Blocks."""
+        if self._path is not None:
+            self._prepare(entries)
+            self._replace()
+
+    async def compact(self, summarize: Callable[[list[Entry]], list[Entry]], threads: Threads) -> None:
+        """Write it anew without what is forgotten, while others go on appending."""
+        if self._path is None or self._late is not None:
             return
-        self.close()
-        fresh = f"{self._path}.new"
-        data = b"".join(map(self._line, entries))
+        self._late = []
+        try:
+            path = self._path
+            await threads.run(lambda: self._prepare(summarize(load(path))))
+            self._replace()
+        finally:
+            self._late = None
+
+    def _prepare(self, entries: list[Entry]) -> None:
         with contextlib.suppress(OSError):
-            Path(fresh).write_bytes(data)
-            os.replace(fresh, self._path)
-        self._size = len(data)
+            Path(f"{self._path}.new").write_bytes(b"".join(map(self._line, entries)))
+
+    def _replace(self) -> None:
+        """Take the new file, with what came while it was written."""
+        assert self._path is not None
+        with contextlib.suppress(OSError):
+            descriptor = os.open(f"{self._path}.new", os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+            os.write(descriptor, b"".join(self._late or []))
+            os.replace(f"{self._path}.new", self._path)
+            self.close()
+            self._descriptor = descriptor
+            self._size = os.fstat(descriptor).st_size
 
     def _line(self, entry: Entry) -> bytes:
         try:

@@ -183,7 +183,11 @@ class Terminal:
             session = await self._named(action.session)
         except BadSession as error:
             return ErrorObservation(content=f"ERROR: {error}")
-        return await session.run(action, call)
+        try:
+            return await session.run(action, call)
+        finally:
+            if session.journal.overgrown:
+                self._later(session.journal.compact(restoring.summarize, self._threads))
 
     async def _run_static(self, action: CmdRunAction, call: Call) -> CmdOutputObservation | ErrorObservation:
         name = f"{_STATIC}{call.id[:24]}"

@@ -1,62 +1,62 @@
-"""Finding and ending the processes that a shell started. Linux only; elsewhere nothing is found."""
+"""Finding and ending the processes that a shell started. Linux only; elsewhere nothing is found.
+
+The holder uses this too, and has no memory to spare: hence no dataclasses.
+"""
 
 from __future__ import annotations
 
-import contextlib
 import os
-import signal
-from dataclasses import dataclass
+
+from glovebox.box.terminal.holder.lean import signals
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
-@dataclass(frozen=True, slots=True)
 class Process:
     """A process, told apart from a later one with the same number by its start time."""
 
-    pid: int
-    parent: int
-    session: int
-    started: int
-    state: str
-    name: str
-    group: int
-    #: The number of its terminal, and the group that has that terminal; 0 and -1 without one.
-    terminal: int
-    foreground: int
-    threads: int
-    #: CPU time in clock ticks: its own, and that of the children it has waited for.
-    ticks: int
-    waited_ticks: int
-    #: Bytes of address space, and of memory in use.
-    size: int
-    resident: int
+    __slots__ = (
+        "foreground",
+        "group",
+        "name",
+        "parent",
+        "pid",
+        "resident",
+        "session",
+        "size",
+        "started",
+        "state",
+        "terminal",
+        "threads",
+        "ticks",
+        "waited_ticks",
+    )
+
+    def __init__(self, pid: int, stat: bytes) -> None:
+        fields = split(stat)
+        numbers = [int(field) for field in fields[1:22]]
+        self.pid = pid
+        self.name = stat[stat.index(b"(") + 1 : stat.rindex(b")")].decode(errors="replace")
+        self.state = fields[0].decode()
+        self.parent, self.group, self.session = numbers[0:3]
+        #: The number of its terminal, and the group that has that terminal; 0 and -1 without one.
+        self.terminal, self.foreground = numbers[3:5]
+        #: CPU time in clock ticks: its own, and that of the children it has waited for.
+        self.ticks = numbers[10] + numbers[11]
+        self.waited_ticks = numbers[12] + numbers[13]
+        self.threads = numbers[16]
+        self.started = numbers[18]
+        #: Bytes of address space, and of memory in use.
+        self.size = numbers[19]
+        self.resident = numbers[20] * _PAGE
 
 
 def read(pid: int) -> Process | None:
     """Look at one process; `None` if it is gone."""
     try:
-        stat = _stat(pid)
+        return Process(pid, stat(pid))
     except OSError:
         return None
-    fields = _split(stat)
-    numbers = [int(field) for field in fields[1:22]]
-    return Process(
-        pid=pid,
-        parent=numbers[0],
-        session=numbers[2],
-        started=numbers[18],
-        state=fields[0].decode(),
-        name=stat[stat.index(b"(") + 1 : stat.rindex(b")")].decode(errors="replace"),
-        group=numbers[1],
-        terminal=numbers[3],
-        foreground=numbers[4],
-        threads=numbers[16],
-        ticks=numbers[10] + numbers[11],
-        waited_ticks=numbers[12] + numbers[13],
-        size=numbers[19],
-        resident=numbers[20] * _PAGE,
-    )
 
 
 def everything() -> list[Process]:
@@ -89,8 +89,10 @@ def family(leader: int, *, ended: bool) -> list[Process]:
 def end(processes: list[Process]) -> None:
     """Kill those that still run."""
     for process in alive(processes):
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.kill(process.pid, signal.SIGKILL)
+        try:
+            os.kill(process.pid, signals.SIGKILL)
+        except (ProcessLookupError, PermissionError):
+            continue
 
 
 def alive(processes: list[Process]) -> list[Process]:
@@ -102,38 +104,8 @@ def alive(processes: list[Process]) -> list[Process]:
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class Shell:
-    """A shell, as seen from outside."""
-
-    #: Where its program lies in memory, which changes when it replaces itself with another (`exec`).
-    image: tuple[bytes, ...]
-    stopped: bool
-    #: It is a bash without a script, has the terminal, and sleeps: at its prompt, most likely.
-    waiting: bool
-
-
-def shell(pid: int) -> Shell | None:
-    """Look at a shell; `None` if that is not possible."""
-    try:
-        with open(f"/proc/{pid}/cmdline", "rb") as file:
-            arguments = file.read().split(b"\0")
-        fields = _split(_stat(pid))
-    except OSError:
-        return None
-    state, group, foreground = fields[0], fields[2], fields[5]
-    name, *options = [argument for argument in arguments if argument] or [b""]
-    return Shell(
-        image=tuple(fields[23:26]),
-        stopped=state == b"T",
-        waiting=os.path.basename(name).lstrip(b"-") == b"bash"
-        and set(options) <= {b"-i", b"-l", b"--login"}
-        and state == b"S"
-        and group == foreground == str(pid).encode(),
-    )
-
-
-def _stat(pid: int) -> bytes:
+def stat(pid: int) -> bytes:
+    """The status of a process, as the system writes it."""
     # Without a file object, which costs more than the reading; there may be hundreds of processes.
     descriptor = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -142,7 +114,7 @@ def _stat(pid: int) -> bytes:
         os.close(descriptor)
 
 
-def _split(stat: bytes) -> list[bytes]:
+def split(stat: bytes) -> list[bytes]:
     """The fields of a process's status, beginning with the state."""
     # The name before them, in parentheses, may contain anything.
     return stat[stat.rindex(b")") + 2 :].split()

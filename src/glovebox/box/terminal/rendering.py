@@ -128,9 +128,14 @@ class LiveText:
 
 
 def _readable(data: bytes) -> str:
-    text = data.decode("utf-8", _ERRORS).replace("\r\n", "\n")
+    data = data.replace(b"\r\n", b"\n")
+    text = data.decode("utf-8", _ERRORS)
+    if not data.translate(None, _PLAIN):  # many times faster than looking for what is not plain
+        return text
     return _ANY_CONTROL.sub("", text) if _CONTROL.search(text) else text
 
 
 _ANY_CONTROL = re.compile(SEQUENCE.pattern + r"|[\x00-\x07\x0e-\x1a\x1c-\x1f\x7f-\x9f]")
+#: Bytes without a control character among them, in any encoding of one.
+_PLAIN = bytes([0x09, 0x0A, *range(0x20, 0x7F), *range(0x80, 0xC2), *range(0xC3, 0x100)])
 _UNFINISHED_LIVE = re.compile(rb"(?:\r|" + _UNFINISHED.pattern + rb")\Z")

@@ -10,7 +10,7 @@ import msgspec
 
 from glovebox.box.terminal.bash import Bash
 from glovebox.box.terminal.channel import Channel, Receiver
-from glovebox.box.terminal.commands import Command
+from glovebox.box.terminal.commands import KEEP, Command
 from glovebox.box.terminal.conversation import Past, Pending
 from glovebox.box.terminal.delivery import Delivery
 from glovebox.box.terminal.holder.wire import Held
@@ -99,6 +99,12 @@ def read_story(entries: list[Entry]) -> Story | None:
             case Opened():
                 story.opened = entry
     return story
+
+
+def summarize(entries: list[Entry]) -> list[Entry]:
+    """A journal without what is forgotten."""
+    story = read_story(entries)
+    return story.entries(KEEP) if story else entries
 
 
 def restore_commands(session: Session, story: Story) -> None:

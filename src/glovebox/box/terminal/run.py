@@ -43,6 +43,8 @@ class Run:
         self.begun = False
         #: Whether the shell has been reminded of its hooks; once is enough.
         self.repaired = False
+        #: Whether it may have taken all our hooks away, so that its end must be looked for.
+        self.suspect = False
         #: Where in the log its output begins, once it does.
         self.start: int | None = None
         self.printed = printed

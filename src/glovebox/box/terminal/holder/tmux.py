@@ -243,7 +243,7 @@ class TmuxSource:
         return b"".join(printed)
 
     def _receive(self, program: str = "") -> bytes:
-        """Hear what tmux has to say; returns what the terminal printed until the shell ended."""
+        """Hear what tmux has to say; returns what the terminal printed."""
         heard: list[bytes] = []
         size = 0
         while size < _READ_LIMIT and not self._over:
@@ -254,8 +254,6 @@ class TmuxSource:
             self._over = not piece
             heard.append(piece)
             size += len(piece)
-        if self._status is not None:
-            return b""
         printed, marks = self._marks.split(self._tmux.feed(b"".join(heard)))
         for mark in marks:
             number = int(mark[1:])

@@ -22,6 +22,14 @@ class Modes:
     #: Whether a program gets whole lines, edited by the terminal.
     canonical: bool
     echo: bool
+    #: Whether the Enter key gives a line feed. The line editor of a shell at its prompt takes it as it is,
+    #: and with that differs from programs that merely want single keys.
+    enter_is_line_feed: bool = True
+
+    @property
+    def line_editor(self) -> bool:
+        """Whether a line editor reads keys, as at the prompt of a shell."""
+        return not (self.canonical or self.echo or self.enter_is_line_feed)
 
 
 def modes(shell: Process) -> Modes | None:
@@ -38,12 +46,17 @@ def modes(shell: Process) -> Modes | None:
         except OSError:
             continue
         try:
-            flags = termios.tcgetattr(descriptor)[3]
+            attributes = termios.tcgetattr(descriptor)
         except termios.error:  # it hung up just now
             return None
         finally:
             os.close(descriptor)
-        return Modes(canonical=bool(flags & termios.ICANON), echo=bool(flags & termios.ECHO))
+        local, inbound = attributes[3], attributes[0]
+        return Modes(
+            canonical=bool(local & termios.ICANON),
+            echo=bool(local & termios.ECHO),
+            enter_is_line_feed=bool(inbound & termios.ICRNL),
+        )
     return None
 
 

@@ -59,12 +59,11 @@ class Meter:
     def finish(self) -> Usage:
         """What it was in the end.
 
-        A command that was never sampled was short: what it left in the background is not looked for.
+        Quick, as every command pays for it: what it left in the background is not looked for.
         """
-        if self._processes is not None:
-            self.sample()
-        elif self._command:
-            self._cpu = self._command.cpu_of_shell()
+        waited = self._command.cpu_of_shell() if self._command else None
+        if waited is not None:
+            self._cpu = max(self._cpu or 0, waited)
         return Usage(self._seconds(), self._memory, self._processes)
 
     def _seconds(self) -> float | None:

@@ -1,0 +1,45 @@
+"""A shell, as seen from outside: whether it was replaced, and whether it waits at its prompt."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from glovebox.box.terminal import processes
+from glovebox.box.terminal.inspection import tty
+
+
+@dataclass(frozen=True, slots=True)
+class Shell:
+    """A shell in one moment."""
+
+    #: Where its program lies in memory, which changes when it replaces itself with another (`exec`).
+    image: tuple[bytes, ...]
+    stopped: bool
+    #: It has the terminal, and sleeps.
+    waiting: bool
+    #: It is a bash that was given nothing to run, so when it waits it does so at its prompt, most likely.
+    interactive: bool
+    #: Its line editor reads keys.
+    editing: bool
+
+
+def look_at_shell(pid: int) -> Shell | None:
+    """Look at a shell; `None` if that is not possible. Blocks."""
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            arguments = file.read().split(b"\0")
+        stat = processes.stat(pid)
+    except OSError:
+        return None
+    fields, seen = processes.split(stat), processes.Process(pid, stat)
+    name, *options = [argument for argument in arguments if argument] or [b""]
+    modes = tty.modes(seen)
+    return Shell(
+        image=tuple(fields[23:26]),
+        stopped=seen.state == "T",
+        waiting=seen.state == "S" and seen.group == seen.foreground == pid,
+        interactive=os.path.basename(name).lstrip(b"-") == b"bash"
+        and set(options) <= {b"-i", b"-l", b"--login"},
+        editing=modes is not None and modes.line_editor,
+    )
