@@ -93,7 +93,8 @@ class Replays:
         for key, entry in list(self._kept.items()):
             if len(self._kept) <= self._keep and self._total <= self._keep_size:
                 return
-            if entry.task is None or entry.task.done() or entry.result is not None:
+            interrupted = entry.task is None or entry.task.done()
+            if entry.result is not None or (interrupted and len(self._kept) > self._keep):
                 self._drop(key)
 
     def _drop(self, key: str) -> None:

@@ -61,7 +61,12 @@ class Console:
 
 @contextlib.asynccontextmanager
 async def console(
-    directory: Path, *, no_change_timeout: float = 10.0, username: str | None = None, **environment: str
+    directory: Path,
+    *,
+    kind: str = "pty",
+    no_change_timeout: float = 10.0,
+    username: str | None = None,
+    **environment: str,
 ) -> AsyncIterator[Console]:
     """A terminal in a workspace of its own, with a home of its own."""
     workspace, home = directory / "workspace", directory / "home"
@@ -79,6 +84,7 @@ async def console(
             **environment,
         },
         no_change_timeout=no_change_timeout,
+        kind=kind,
     )
     try:
         await terminal.start()

@@ -116,12 +116,19 @@ class Holder(asyncio.Protocol):
     """The connection to the process that owns the shells of a state directory."""
 
     def __init__(
-        self, directory: str, threads: Threads, *, kind: str, patience: float, keep_log: int
+        self, directory: str, threads: Threads, *, program: str | None, patience: float, keep_log: int
     ) -> None:
+        """`program` is the tmux to use, if it is to be tmux."""
         self.loop = asyncio.get_running_loop()
         self._directory = directory
         self._threads = threads
-        self._arguments = [directory, str(patience), str(keep_log), kind]
+        self._arguments = [
+            directory,
+            str(patience),
+            str(keep_log),
+            "tmux" if program else "pty",
+            program or "",
+        ]
         self._process: subprocess.Popen[bytes] | None = None
         self._transport: asyncio.Transport | None = None
         self._welcome: asyncio.Future[list[wire.Held]] | None = None

@@ -20,6 +20,7 @@ from glovebox.box.terminal.account import Account
 from glovebox.box.terminal.channel import Channel, Receiver
 from glovebox.box.terminal.commands import KEEP, Command, Commands
 from glovebox.box.terminal.held import Holder
+from glovebox.box.terminal.holder.main import TMUX_SOCKET
 from glovebox.box.terminal.holder.reaping import MARK
 from glovebox.box.terminal.holder.source import ShellSpec
 from glovebox.box.terminal.holder.wire import Held
@@ -39,6 +40,8 @@ MAIN = "main"
 _NOT_INHERITED = ("COLUMNS", "LINES", "PROMPT_COMMAND", "PS0", "PS1", "PS2", "TMUX", "TMUX_PANE")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _STATIC = "static-"
+#: The path of a socket cannot have more bytes.
+_LONGEST_SOCKET = 107
 
 
 class Terminal:
@@ -106,17 +109,17 @@ class Terminal:
                 in use.
         """
         self._account = await self._threads.run(Account.named, self._username)
-        path = self._environment.get("PATH")
-        for program in ("bash", "tmux") if self._kind == "tmux" else ("bash",):
-            if await self._threads.run(shutil.which, program, path=path) is None:
-                raise StartupError(
-                    f"There is no {program} on the PATH. Install it (apt-get install {program})."
-                )
+        await self._program("bash")
+        tmux = await self._program("tmux") if self._kind == "tmux" else None
         self._state = await self._threads.run(StateDirectory, self._state_dir)
+        if self._kind == "tmux" and len(os.fsencode(self._tmux_socket)) > _LONGEST_SOCKET:
+            raise StartupError(
+                f"The path {self._state.path} is too long for tmux. Choose a shorter --state-dir."
+            )
         self._holder = Holder(
             self._state.path,
             self._threads,
-            kind=self._kind,
+            program=tmux,
             patience=self._orphan_seconds if self._state.persistent else 0,
             keep_log=self._log_size,
         )
@@ -124,6 +127,12 @@ class Terminal:
             await self._restore(await self._holder.find())
         if MAIN not in self._sessions:
             self._add(await self._session(MAIN, self._working_dir))
+
+    async def _program(self, name: str) -> str:
+        found = await self._threads.run(shutil.which, name, path=self._environment.get("PATH"))
+        if found is None:
+            raise StartupError(f"There is no {name} on the PATH. Install it (apt-get install {name}).")
+        return found
 
     async def start(self) -> None:
         """Start the main shell and wait for its prompt.
@@ -344,7 +353,12 @@ class Terminal:
     def _attach(self, name: str) -> str | None:
         if self._kind != "tmux" or self._state is None:
             return None
-        return shlex.join(["tmux", "-S", os.path.join(self._state.path, "tmux.sock"), "attach", "-t", name])
+        return shlex.join(["tmux", "-S", self._tmux_socket, "attach", "-t", name])
+
+    @property
+    def _tmux_socket(self) -> str:
+        assert self._state is not None
+        return os.path.join(self._state.path, TMUX_SOCKET)
 
     # After a restart.
 

@@ -29,6 +29,16 @@ _LEAD = b"\x18\033]1808;"
 _CLOSE = b"\a"
 #: Status of a child that could not become the shell.
 _NOT_STARTED = 127
+#: Signals that a shell and its jobs must get, whatever this process or Python does with them.
+_RESET = (
+    signals.SIGHUP,
+    signals.SIGINT,
+    signals.SIGQUIT,
+    signals.SIGTERM,
+    signals.SIGTSTP,
+    signals.SIGPIPE,
+    signals.SIGXFSZ,
+)
 
 
 class ControlMode:
@@ -138,7 +148,7 @@ def keep(path: str, tmux: str, pane: str) -> None:
     complaint, complain = os.pipe()
     child = os.fork()
     if child == 0:
-        _become(arguments, environment, cwd, (uid, gid, groups), complain)
+        become(arguments, environment, cwd, (uid, gid, groups), 0, complain)
     os.close(complain)
     with open(complaint, "rb") as pipe:  # it closes when the program starts
         problem = pipe.read()
@@ -155,19 +165,23 @@ def _say(secret: bytes, words: bytes) -> None:
     os.write(1, _LEAD + secret + b";" + words + _CLOSE)
 
 
-def _become(
+def become(
     arguments: list[bytes],
     environment: dict[bytes, bytes],
     cwd: bytes,
     user: tuple[bytes, bytes, bytes],
+    terminal: int,
     complain: int,
 ) -> None:
-    """The rest of the child's life: never returns."""
+    """The rest of a child's life, as a shell on a terminal: never returns; an error is told by number."""
     try:
-        for number in (signals.SIGHUP, signals.SIGPIPE, signals.SIGXFSZ):  # the last two: Python's doing
+        for number in _RESET:
             signals.signal(number, signals.SIG_DFL)
+        signals.pthread_sigmask(signals.SIG_SETMASK, [])
         os.setsid()
-        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+        fcntl.ioctl(terminal, termios.TIOCSCTTY, 0)
+        for descriptor in (0, 1, 2):
+            os.dup2(terminal, descriptor)
         uid, gid, groups = user
         if uid and gid:
             os.fchown(0, int(uid), -1)

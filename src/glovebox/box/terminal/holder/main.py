@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 #: Where a server finds a holder that is already there, in the state directory.
 SOCKET = "holder.sock"
+TMUX_SOCKET = "tmux.sock"
 #: How long a shell and its jobs may take to end by themselves.
 _GRACE = 0.5
 _RECEIVE = 262_144
@@ -359,18 +360,18 @@ class Holder:
 
 
 def main(arguments: list[str]) -> None:
-    """`directory patience keep terminal`: the server is connected as standard input.
+    """`directory patience keep terminal program`: the server is connected as standard input.
 
     Without patience the directory is this holder's own, and goes with it.
     """
-    directory, patience, keep, kind = arguments
+    directory, patience, keep, kind, program = arguments
     reaping.adopt_orphans()
     close = None
     open_source: Callable[[ShellSpec], Source] = Pty
     if kind == "tmux":
         from glovebox.box.terminal.holder.tmux import TmuxServer
 
-        tmux = TmuxServer(os.path.join(directory, "tmux.sock"))
+        tmux = TmuxServer(os.path.join(directory, TMUX_SOCKET), program)
         open_source, close = tmux.open, tmux.close
     holder = Holder(directory, patience=float(patience), keep=int(keep), open_source=open_source)
     server = sockets.socket(fileno=os.dup(0))

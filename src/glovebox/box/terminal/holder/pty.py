@@ -7,15 +7,12 @@ import os
 import struct
 import termios
 
-from glovebox.box.terminal.holder.lean import signals
+from glovebox.box.terminal.holder import control_mode
 from glovebox.box.terminal.holder.source import ShellSpec
 
 _READ_SIZE = 65_536
 #: Bytes taken at a time; other terminals want a turn too.
 _READ_LIMIT = 262_144
-_RESET = (signals.SIGHUP, signals.SIGINT, signals.SIGQUIT, signals.SIGTERM, signals.SIGTSTP, signals.SIGPIPE)
-#: Status of a child that could not become the shell.
-_NOT_STARTED = 127
 
 
 class Pty:
@@ -120,27 +117,13 @@ def _set_size(descriptor: int, rows: int, columns: int) -> None:
 
 
 def _become(spec: ShellSpec, slave: int, complain: int) -> None:
-    """The rest of the child's life: never returns."""
-    try:
-        for number in _RESET:
-            signals.signal(number, signals.SIG_DFL)
-        signals.pthread_sigmask(signals.SIG_SETMASK, [])
-        os.setsid()
-        fcntl.ioctl(slave, termios.TIOCSCTTY, 0)
-        for descriptor in (0, 1, 2):
-            os.dup2(slave, descriptor)
-        if spec.uid is not None and spec.gid is not None:
-            os.setgroups(spec.groups)
-            os.setgid(spec.gid)
-            os.setuid(spec.uid)
-        for directory in (spec.cwd, spec.environment.get("HOME", ""), "/"):
-            try:
-                os.chdir(directory)
-                break
-            except OSError:
-                continue
-        os.execvpe(spec.arguments[0], spec.arguments, spec.environment)  # noqa: S606
-    except OSError as error:
-        os.write(complain, str(error.errno).encode())
-    finally:
-        os._exit(_NOT_STARTED)
+    groups = ",".join(map(str, spec.groups)).encode()
+    user = (b"", b"", b"") if spec.uid is None else (b"%d" % spec.uid, b"%d" % (spec.gid or 0), groups)
+    control_mode.become(
+        [os.fsencode(argument) for argument in spec.arguments],
+        {os.fsencode(name): os.fsencode(value) for name, value in spec.environment.items()},
+        os.fsencode(spec.cwd),
+        user,
+        slave,
+        complain,
+    )
