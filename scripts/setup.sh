@@ -28,6 +28,7 @@ if [ "$wanted" = dev ]; then
   need git git
   need rg ripgrep
   need curl curl
+  need tmux tmux
 fi
 
 if [ ${#packages[@]} -gt 0 ]; then

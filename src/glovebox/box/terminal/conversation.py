@@ -14,7 +14,6 @@ from glovebox.box.executor import Call
 from glovebox.box.terminal import replies
 from glovebox.box.terminal.bash import Bash
 from glovebox.box.terminal.commands import Command
-from glovebox.box.terminal.digest import digest
 from glovebox.box.terminal.journal import Answered, Began, Journal, Reported, Sent
 from glovebox.box.terminal.keys import control_key
 from glovebox.box.terminal.presentation import Shown, show, without_echo
@@ -315,6 +314,8 @@ class Conversation:
 
     async def _digest(self, command: Command, offset: int, budget: int) -> str:
         def make() -> str:
+            from glovebox.box.terminal.digest import digest  # its expressions take a while to compile
+
             return digest(command.pieces(offset), budget=budget, command_id=command.id).text
 
         return await self._threads.run(make)
