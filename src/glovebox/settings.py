@@ -279,6 +279,20 @@ def load(flags: Mapping[str, Any] | None = None, environ: Mapping[str, str] | No
     return dataclasses.replace(settings, working_dir=os.path.abspath(settings.working_dir))
 
 
+def client(
+    url: str | None, key_file: str | None, environ: Mapping[str, str] | None = None
+) -> tuple[str, str]:
+    """The address and the key with which a box is called; the key is empty if there is none.
+
+    Raises:
+        SettingsError: the file of the key cannot be read.
+    """
+    environ = os.environ if environ is None else environ
+    address = url or environ.get("GLOVEBOX_URL") or "http://127.0.0.1:8000"
+    secret = next(option for option in options() if option.secret)
+    return address, _read_secret(secret, key_file) if key_file else environ.get(secret.variable, "")
+
+
 def _from_flag(option: Option, value: Any) -> Any:
     if isinstance(value, bool):
         return value

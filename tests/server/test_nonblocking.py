@@ -63,5 +63,32 @@ async def test_no_action_or_endpoint_blocks_the_loop(client: httpx.AsyncClient, 
             )
             assert up.status_code == 200, up.text
         assert (await client.get("/download_files", params={"path": str(tmp_path)})).status_code == 200
-        for path in ("/alive", "/server_info", "/startup", "/docs", "/openapi.json"):
+        keyed = {"action": {"action": "run", "args": {"command": "echo hi"}}, "idempotency_key": "k"}
+        streamed = await client.post("/execute_action_stream", json={**keyed, "details": True})
+        command = streamed.text.partition('"action_id":"')[2].partition('"')[0]
+        assert (await client.post("/execute_action", json=keyed)).json()["content"] == "hi"
+        for query in (
+            "",
+            "?format=raw",
+            "?format=rendered",
+            "?search=hi",
+            "?follow=1",
+            "?follow=1&format=raw",
+        ):
+            output = await client.get(f"/commands/{command}/output{query}")
+            assert "hi" in output.text, query
+        assert (await client.post("/sessions", json={"name": "two"})).status_code == 201
+        assert (await client.post("/sessions/two/resize", json={"rows": 9, "columns": 9})).status_code == 200
+        assert (await client.post("/sessions/two/signal", json={"signal": "INT"})).status_code == 409
+        assert (await client.delete("/sessions/two")).status_code == 204
+        for path in (
+            "/alive",
+            "/server_info",
+            f"/commands/{command}",
+            "/sessions",
+            "/sessions/main",
+            "/startup",
+            "/docs",
+            "/openapi.json",
+        ):
             assert (await client.get(path)).status_code == 200

@@ -11,7 +11,7 @@ from glovebox import __version__
 
 def build_parser() -> argparse.ArgumentParser:
     """The parser with every command."""
-    from glovebox.cli import serve
+    from glovebox.cli import attach, serve
 
     parser = argparse.ArgumentParser(
         prog="glovebox",
@@ -21,6 +21,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"glovebox {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     serve.add_command(commands)
+    attach.add_command(commands)
     return parser
 
 

@@ -2,26 +2,39 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
-from starlette.routing import Route
+from starlette.routing import Route, WebSocketRoute
 
 from glovebox.box.box import Box
-from glovebox.errors import GloveboxError, MethodNotAllowed, NotFound, RequestError
+from glovebox.errors import (
+    GloveboxError,
+    MethodNotAllowed,
+    NotFound,
+    RequestError,
+    StartupError,
+    TerminalError,
+    TooLarge,
+)
+from glovebox.server.attach import Attach
+from glovebox.server.commands import NEXT_HEADER
 from glovebox.server.endpoints import Endpoint
 from glovebox.server.guard import KEY_HEADER, Guard
-from glovebox.server.responses import ERROR_HEADER, error_response, unexpected
+from glovebox.server.parameters import InvalidParameter
+from glovebox.server.responses import ERROR_HEADER, error_response, invalid_request, refused, unexpected
 from glovebox.server.routes import box_endpoints
 
 EDGE_ERRORS: dict[int, type[GloveboxError]] = {404: NotFound, 405: MethodNotAllowed}
 
 
-def create_app(box: Box) -> Starlette:
-    """The application for an open box."""
+def create_app(box: Box, closing: asyncio.Event | None = None) -> Starlette:
+    """The application for an open box. Streams without an end of their own end when it is `closing`."""
     settings = box.settings
     middleware = []
     if settings.cors_origins:
@@ -31,7 +44,7 @@ def create_app(box: Box) -> Starlette:
                 allow_origins=settings.cors_origins,
                 allow_methods=["*"],
                 allow_headers=["Content-Type", "Authorization", KEY_HEADER],
-                expose_headers=[ERROR_HEADER],
+                expose_headers=[ERROR_HEADER, NEXT_HEADER],
             )
         )
     middleware.append(
@@ -43,9 +56,20 @@ def create_app(box: Box) -> Starlette:
         )
     )
     return Starlette(
-        routes=[_route(endpoint) for endpoint in box_endpoints(box)],
+        routes=[
+            *(_route(endpoint) for endpoint in box_endpoints(box, closing or asyncio.Event())),
+            WebSocketRoute("/sessions/{name}/attach", Attach(box).__call__),
+        ],
         middleware=middleware,
-        exception_handlers={HTTPException: _refused, Exception: _unforeseen},
+        exception_handlers={
+            HTTPException: _refused,
+            InvalidParameter: _invalid,
+            TerminalError: _known,
+            StartupError: _known,
+            TooLarge: _known,
+            ClientDisconnect: _gone,
+            Exception: _unforeseen,
+        },
     )
 
 
@@ -63,3 +87,17 @@ async def _refused(request: Request, error: Exception) -> Response:
 
 async def _unforeseen(request: Request, error: Exception) -> Response:
     return unexpected()
+
+
+async def _invalid(request: Request, error: Exception) -> Response:
+    assert isinstance(error, InvalidParameter)
+    return invalid_request(error.problem)
+
+
+async def _known(request: Request, error: Exception) -> Response:
+    assert isinstance(error, GloveboxError)
+    return refused(error)
+
+
+async def _gone(request: Request, error: Exception) -> Response:
+    return Response(status_code=400)  # nobody is there to read it

@@ -17,7 +17,7 @@ Handle = Callable[[Request], Awaitable[Response]]
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A query parameter."""
+    """A parameter of the query, or a part of the path."""
 
     name: str
     schema: Mapping[str, Any]
@@ -47,5 +47,7 @@ class Endpoint:
     #: Exempt from the key: for probes that have none.
     open: bool = False
     parameters: tuple[Parameter, ...] = ()
+    #: The parts of the path in braces.
+    path_parameters: tuple[Parameter, ...] = ()
     body: type | Mapping[str, Any] | None = None
     body_media_type: str = "application/json"

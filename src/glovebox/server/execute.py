@@ -2,33 +2,32 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import time
 import uuid
-from typing import Any, NamedTuple
+from collections.abc import Awaitable, Coroutine
+from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
 from glovebox.box.box import Box
-from glovebox.box.replays import Replays
-from glovebox.errors import GloveboxError, KeyReused, RequestError
-from glovebox.protocol.base import Message, Observation
+from glovebox.box.executor import Call
+from glovebox.box.replays import Entry, Replays
+from glovebox.errors import GloveboxError, Interrupted, KeyReused
+from glovebox.protocol.base import Message
 from glovebox.protocol.openhands import Refusal
-from glovebox.server.responses import action_failed, error_response, invalid_request, json_response
+from glovebox.protocol.terminal import CommandInfo
+from glovebox.server.asking import Asked, decode_asked
+from glovebox.server.responses import ERROR_HEADER, ErrorBody, action_failed, to_json
 
-LONGEST_KEY = 512
-
-
-class ExecuteRequest(Message):
-    """An action to carry out, and what is wanted beyond the contract."""
-
-    action: dict[str, Any]
-    #: The same key again gives the same answer, and the action is not run twice.
-    idempotency_key: str | None = None
-    #: Ask for `details` beside the observation: the action's id and its timing.
-    details: bool = False
+_INTERRUPTED = (
+    "The box was restarted while this action ran, and whether it took effect is not known. "
+    "Look, and send it again with a new key."
+)
 
 
 class Details(Message):
@@ -37,122 +36,148 @@ class Details(Message):
     action_id: str
     started: float
     seconds: float
+    #: The command behind it, if it ran one: its state, what it asks for, its bill.
+    command: CommandInfo | None = None
 
 
-class Done(NamedTuple):
-    """How an action ended. A failure is kept like a success: it is told again, not tried again."""
+class Answer(Message):
+    """How an action ended, as it is told. A failure is kept like a success: told again, not tried again."""
 
-    outcome: Observation | GloveboxError
-    details: Details
+    status: int
+    #: The code of a failure.
+    code: str = ""
+    body: msgspec.Raw
+    #: As JSON: an answer may be told by a later version, which knows other details.
+    details: msgspec.Raw
+
+    def told(self, *, details: bool) -> bytes:
+        """The body to send."""
+        body = bytes(self.body)
+        if not details or self.code:
+            return body
+        return b'%b,"details":%b}' % (body[:-1], bytes(self.details))
 
 
-class ExecuteAction:
-    """The endpoint, with the memory of what was already answered."""
+@dataclass(slots=True)
+class Running:
+    """An action under way, for those who follow it."""
+
+    id: str
+    #: The number of the last event before it.
+    after: int
+    #: Its name, once it is known to be an action.
+    action: str = ""
+
+
+class Executions:
+    """Carries out what is asked for, with the memory of what was already answered."""
 
     def __init__(self, box: Box) -> None:
         self._box = box
-        self._replays: Replays[Done] = Replays(_size)
-        self._decoder = msgspec.json.Decoder(ExecuteRequest)
+        self._replays = Replays(box.state_file("answers"))
+        self._running: dict[str, Running] = {}
+        self._tasks: set[asyncio.Task[Answer]] = set()
+        self._decoder = msgspec.json.Decoder(Answer)
+
+    async def answer(self, asked: Asked) -> Answer:
+        """Carry out an action, or tell again how it ended.
+
+        Raises:
+            KeyReused: the key belongs to another action.
+        """
+        if asked.idempotency_key is None:
+            return await self._run(asked.action, uuid.uuid4().hex)
+        return self._decoder.decode(await self._kept(asked, asked.idempotency_key).wait())
+
+    def begin(self, asked: Asked) -> tuple[Running, asyncio.Future[Answer]]:
+        """The same for those who follow: the action goes on without them.
+
+        Raises:
+            KeyReused: the key belongs to another action.
+        """
+        if asked.idempotency_key is None:
+            running = self._new(uuid.uuid4().hex)
+            return running, self._task(self._run(asked.action, running.id))
+        entry = self._kept(asked, asked.idempotency_key)
+
+        async def wait() -> Answer:
+            return self._decoder.decode(await entry.wait())
+
+        # One that has ended has no events to follow.
+        running = self._running.get(entry.action_id) or Running(
+            entry.action_id, self._box.executor.events.last, asked.name
+        )
+        return running, self._task(wait())
+
+    def _task(self, work: Coroutine[Any, Any, Answer]) -> asyncio.Task[Answer]:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)  # a follower may go away, and nobody else would hold it
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    def _kept(self, asked: Asked, key: str) -> Entry:
+        async def result(action_id: str, resumed: bool) -> bytes:
+            return to_json(await self._run(asked.action, action_id, resumed=resumed))
+
+        def run(action_id: str, resumed: bool) -> Awaitable[bytes]:
+            self._new(action_id)
+            return result(action_id, resumed)
+
+        fingerprint = hashlib.sha256(msgspec.json.encode(asked.action, order="deterministic")).hexdigest()
+        return self._replays.begin(key, fingerprint, run)
+
+    def _new(self, action_id: str) -> Running:
+        running = self._running.get(action_id)
+        if running is None:
+            running = self._running[action_id] = Running(action_id, self._box.executor.events.last)
+        return running
+
+    async def _run(self, envelope: dict[str, Any], action_id: str, *, resumed: bool = False) -> Answer:
+        running = self._new(action_id)
+        call = self._box.executor.call(action_id, resumed=resumed)
+        started = time.time()
+        try:
+            action = self._box.codec.decode_action(envelope)
+            running.action = action.action
+            if resumed and not action.resumable:
+                raise Interrupted(_INTERRUPTED)
+            self._box.stats.action_accepted()
+            observation = await self._box.executor.execute(action, call)
+        except Refusal as refusal:
+            observation = refusal.observation
+        except GloveboxError as error:
+            body = to_json(ErrorBody(detail=f"Internal server error: {error}"))
+            return Answer(
+                status=500, code=error.code, body=msgspec.Raw(body), details=_details(call, started)
+            )
+        finally:
+            del self._running[action_id]
+        body = to_json(self._box.codec.encode_observation(observation))
+        return Answer(status=200, body=msgspec.Raw(body), details=_details(call, started))
+
+
+class ExecuteAction:
+    """The endpoint."""
+
+    def __init__(self, executions: Executions) -> None:
+        self._executions = executions
 
     async def __call__(self, request: Request) -> Response:
         """Decode, execute, encode."""
-        asked = await self._decode(request)
+        asked = await decode_asked(request)
         if isinstance(asked, Response):
             return asked
         try:
-            done = await self._done(asked)
+            answer = await self._executions.answer(asked)
         except KeyReused as error:
             return action_failed(error)
-        if isinstance(done.outcome, GloveboxError):
-            return action_failed(done.outcome)
-        envelope = self._box.codec.encode_observation(done.outcome)
-        if asked.details:
-            envelope["details"] = done.details
-        return json_response(envelope)
-
-    async def _done(self, asked: ExecuteRequest) -> Done:
-        if asked.idempotency_key is None:
-            return await self._run(asked.action)
-        fingerprint = hashlib.sha256(msgspec.json.encode(asked.action, order="deterministic")).digest()
-        return await self._replays.once(asked.idempotency_key, fingerprint, lambda: self._run(asked.action))
-
-    async def _run(self, envelope: dict[str, Any]) -> Done:
-        action_id, started, clock = uuid.uuid4().hex, time.time(), time.monotonic()
-        outcome: Observation | GloveboxError
-        try:
-            action = self._box.codec.decode_action(envelope)
-            self._box.stats.action_accepted()
-            outcome = await self._box.executor.execute(action, action_id)
-        except Refusal as refusal:
-            outcome = refusal.observation
-        except GloveboxError as error:
-            outcome = error
-        details = Details(action_id=action_id, started=started, seconds=time.monotonic() - clock)
-        return Done(outcome, details)
-
-    async def _decode(self, request: Request) -> ExecuteRequest | Response:
-        body = await request.body()
-        if not _is_json(request.headers.get("content-type")):
-            return invalid_request(_not_an_object(body))
-        try:
-            asked = self._decoder.decode(body)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            return _explain(body, error)
-        if asked.idempotency_key is not None and not 0 < len(asked.idempotency_key) <= LONGEST_KEY:
-            return invalid_request(
-                {
-                    "type": "string_length",
-                    "loc": ("body", "idempotency_key"),
-                    "msg": f"String should have 1 to {LONGEST_KEY} characters",
-                }
-            )
-        return asked
+        response = Response(answer.told(details=asked.details), answer.status, media_type="application/json")
+        if answer.code:
+            response.headers[ERROR_HEADER] = answer.code
+        return response
 
 
-def _is_json(content_type: str | None) -> bool:
-    """Whether a body of this type is read as JSON; without a type it is."""
-    if not content_type:
-        return True
-    kind, _, subtype = content_type.partition(";")[0].strip().lower().partition("/")
-    return kind == "application" and (subtype == "json" or subtype.endswith("+json"))
-
-
-def _not_an_object(value: Any) -> dict[str, Any]:
-    return {
-        "type": "model_attributes_type",
-        "loc": ("body",),
-        "msg": "Input should be a valid dictionary or object to extract fields from",
-        "input": value,
-    }
-
-
-def _explain(body: bytes, error: Exception) -> Response:
-    """Say what is wrong with a body, in the contract's form."""
-    if not body.strip():
-        return invalid_request({"type": "missing", "loc": ("body",), "msg": "Field required", "input": None})
-    try:
-        value = msgspec.json.decode(body.decode())
-    except (UnicodeDecodeError, RecursionError):
-        return error_response(400, RequestError("There was an error parsing the body"))
-    except msgspec.DecodeError:
-        problem = {"type": "json_invalid", "loc": ("body", 0), "msg": "JSON decode error", "input": {}}
-        return invalid_request({**problem, "ctx": {"error": str(error)}})
-    return invalid_request(_wrong_part(value, error))
-
-
-def _wrong_part(value: Any, error: Exception) -> dict[str, Any]:
-    """Which part of a body that is JSON is not of the right form."""
-    if value is None:
-        return {"type": "missing", "loc": ("body",), "msg": "Field required", "input": None}
-    if not isinstance(value, dict):
-        return _not_an_object(value)
-    if "action" not in value:
-        return {"type": "missing", "loc": ("body", "action"), "msg": "Field required", "input": value}
-    if not isinstance(value["action"], dict):
-        message = "Input should be a valid dictionary"
-        return {"type": "dict_type", "loc": ("body", "action"), "msg": message, "input": value["action"]}
-    return {"type": "value_error", "loc": ("body",), "msg": str(error)}
-
-
-def _size(done: Done) -> int:
-    return len(done.outcome.content) if isinstance(done.outcome, Observation) else 0
+def _details(call: Call, started: float) -> msgspec.Raw:
+    seconds = time.monotonic() - call.started
+    details = Details(action_id=call.id, started=started, seconds=seconds, command=call.command)
+    return msgspec.Raw(to_json(details))

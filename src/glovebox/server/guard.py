@@ -3,24 +3,32 @@
 A page can make a browser send requests to a box on loopback, directly or by letting its own name
 resolve to 127.0.0.1. It cannot know the key, so with the right key nothing else is checked. Without a
 key, the Host must be a name no page can own, and an Origin must be the box's own or a configured one.
+
+A page cannot give a WebSocket headers. So there the key may also be in the query, or in the first message.
 """
 
 from __future__ import annotations
 
+import asyncio
 import fnmatch
 import hmac
 import ipaddress
 import socket
 from collections.abc import Iterable
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
+import msgspec
 from starlette.datastructures import Headers
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from glovebox.errors import HostNotAllowed, InvalidKey, OriginNotAllowed, RequestError
 from glovebox.server.responses import error_response
 
 KEY_HEADER = "x-session-api-key"
+KEY_PARAMETER = "session_api_key"
+#: The code a WebSocket is closed with when its first message does not show the key, and how long it has.
+WRONG_KEY = 4403
+KEY_SECONDS = 10.0
 #: Probes and dashboards ask these without a key; they reveal no secret and change nothing.
 OPEN_PATHS = frozenset({"/alive", "/server_info"})
 #: Endings that are never public names: mDNS, container engines, clusters.
@@ -53,11 +61,52 @@ class Guard:
         if scope["type"] not in ("http", "websocket") or scope["path"] in OPEN_PATHS:
             await self._app(scope, receive, send)
             return
-        refused = self._refuse(Headers(scope=scope))
+        headers = Headers(scope=scope)
+        if self._key and scope["type"] == "websocket" and KEY_HEADER not in headers:
+            given, scope = _key_of_query(scope)
+            if given is None:
+                await self._ask_for_key(scope, receive, send)
+                return
+            refused = self._wrong(given)
+        else:
+            refused = self._refuse(headers)
         if refused is None:
             await self._app(scope, receive, send)
         else:
             await error_response(403, refused)(scope, receive, send)
+
+    async def _ask_for_key(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Open a WebSocket whose first message has to show the key, before anything else is looked at."""
+        await receive()
+        await send({"type": "websocket.accept"})
+        try:
+            async with asyncio.timeout(KEY_SECONDS):
+                first = await receive()
+        except TimeoutError:
+            first = {}
+        if first.get("type") == "websocket.disconnect":
+            return
+        if self._wrong(_key_of_message(first)):
+            await send({"type": "websocket.close", "code": WRONG_KEY, "reason": "Invalid API Key"})
+            return
+        opened = False
+
+        async def receive_opened() -> Message:
+            nonlocal opened
+            if opened:
+                return await receive()
+            opened = True
+            return {"type": "websocket.connect"}
+
+        async def send_opened(message: Message) -> None:
+            if message["type"] != "websocket.accept":
+                await send(message)
+
+        await self._app(scope, receive_opened, send_opened)
+
+    def _wrong(self, given: str) -> RequestError | None:
+        right = hmac.compare_digest(given.encode("utf-8", "replace"), self._key)
+        return None if right else InvalidKey("Invalid API Key")
 
     def _refuse(self, headers: Headers) -> RequestError | None:
         if self._key:
@@ -87,6 +136,23 @@ class Guard:
         if origin.rstrip("/").lower() in self._origins or "*" in self._origins:
             return True
         return origin.lower() in (f"http://{host.lower()}", f"https://{host.lower()}")
+
+
+def _key_of_query(scope: Scope) -> tuple[str | None, Scope]:
+    """The key in the query, and the scope without it: nobody behind can tell or log it."""
+    query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+    given = next((value for name, value in query if name == KEY_PARAMETER), None)
+    rest = urlencode([pair for pair in query if pair[0] != KEY_PARAMETER])
+    return given, {**scope, "query_string": rest.encode("latin-1")}
+
+
+def _key_of_message(message: Message) -> str:
+    """The key in `{"type": "key", "key": "..."}`; empty if that is not what the message says."""
+    try:
+        said = msgspec.json.decode(message.get("text") or "", type=dict[str, str])
+    except (msgspec.DecodeError, UnicodeEncodeError):
+        return ""
+    return said.get("key", "") if said.get("type") == "key" else ""
 
 
 def _name_of(authority: str) -> str | None:

@@ -8,11 +8,23 @@ import signal
 import socket
 from collections.abc import Iterator
 from types import FrameType
+from typing import Any, cast
 
 import uvicorn
 
 #: uvicorn counts in tenths of a second, and renews the date of its answers whenever ten have passed.
 _TICKS = 10
+
+
+def _websocket(**parts: Any) -> asyncio.Protocol:
+    """The protocol of a WebSocket. The library is loaded with the first one: most boxes never see any."""
+    from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+
+    return WebSocketsSansIOProtocol(**parts)
+
+
+#: What uvicorn calls like a class.
+WEBSOCKETS = cast("type[asyncio.Protocol]", _websocket)
 
 
 class QuietServer(uvicorn.Server):

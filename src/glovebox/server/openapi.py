@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -10,7 +11,8 @@ import msgspec
 from glovebox import __version__
 from glovebox.protocol.base import Action, Observation
 from glovebox.protocol.openhands import Codec
-from glovebox.server.endpoints import Answer, Endpoint
+from glovebox.server.endpoints import Answer, Endpoint, Parameter
+from glovebox.server.execute import Details
 from glovebox.server.responses import ERROR_HEADER, ErrorBody
 
 REF = "#/components/schemas/{name}"
@@ -60,13 +62,13 @@ class _Schemas:
 def _types(endpoints: list[Endpoint]) -> list[type]:
     bodies = [endpoint.body for endpoint in endpoints]
     bodies += [answer.body for endpoint in endpoints for answer in endpoint.answers.values()]
-    return list(dict.fromkeys([ErrorBody, *(body for body in bodies if isinstance(body, type))]))
+    return list(dict.fromkeys([ErrorBody, Details, *(body for body in bodies if isinstance(body, type))]))
 
 
 def _operation(endpoint: Endpoint, schemas: _Schemas, needs_key: bool) -> dict[str, Any]:
     guarded = {} if endpoint.open else {403: FORBIDDEN}
     operation: dict[str, Any] = {
-        "operationId": f"{endpoint.method.lower()}{endpoint.path.replace('/', '_').replace('.', '_')}",
+        "operationId": re.sub(r"\W+", "_", f"{endpoint.method.lower()}{endpoint.path}").rstrip("_"),
         "summary": endpoint.summary,
         "responses": {
             str(status): _answer(status, answer, schemas)
@@ -75,23 +77,26 @@ def _operation(endpoint: Endpoint, schemas: _Schemas, needs_key: bool) -> dict[s
     }
     if endpoint.description:
         operation["description"] = endpoint.description
-    if endpoint.parameters:
-        operation["parameters"] = [
-            {
-                "name": parameter.name,
-                "in": "query",
-                "required": parameter.required,
-                "description": parameter.help,
-                "schema": parameter.schema,
-            }
-            for parameter in endpoint.parameters
-        ]
+    parameters = [_parameter("path", parameter) for parameter in endpoint.path_parameters]
+    parameters += [_parameter("query", parameter) for parameter in endpoint.parameters]
+    if parameters:
+        operation["parameters"] = parameters
     if endpoint.body is not None:
         content = {endpoint.body_media_type: {"schema": schemas.of(endpoint.body)}}
         operation["requestBody"] = {"required": True, "content": content}
     if needs_key and not endpoint.open:
         operation["security"] = [{"sessionApiKey": []}]
     return operation
+
+
+def _parameter(where: str, parameter: Parameter) -> dict[str, Any]:
+    return {
+        "name": parameter.name,
+        "in": where,
+        "required": parameter.required or where == "path",
+        "description": parameter.help,
+        "schema": parameter.schema,
+    }
 
 
 def _answer(status: int, answer: Answer, schemas: _Schemas) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import msgspec
@@ -14,9 +15,11 @@ from glovebox.box.startup import StartupReport
 from glovebox.box.system.stats import ServerInfo
 from glovebox.errors import RequestError
 from glovebox.protocol.base import Message
+from glovebox.server.commands import command_endpoints
 from glovebox.server.docs import docs_page
 from glovebox.server.endpoints import Answer, Endpoint, Parameter
-from glovebox.server.execute import ExecuteAction
+from glovebox.server.event_stream import event_endpoint
+from glovebox.server.execute import ExecuteAction, Executions
 from glovebox.server.openapi import openapi
 from glovebox.server.responses import (
     ErrorBody,
@@ -26,6 +29,9 @@ from glovebox.server.responses import (
     to_json,
     unexpected,
 )
+from glovebox.server.sessions import session_endpoints
+from glovebox.server.sse import EVENTS, described
+from glovebox.server.streaming import ExecuteActionStream
 from glovebox.server.transfer import Transfer
 
 UNEXPECTED = Answer("The request could not be understood.", ErrorBody)
@@ -55,9 +61,17 @@ class McpUpdate(Message):
     router_error_log: str
 
 
-def box_endpoints(box: Box) -> list[Endpoint]:
+def box_endpoints(box: Box, closing: asyncio.Event) -> list[Endpoint]:
     """The endpoints of an open box, those that describe them included."""
-    endpoints: list[Endpoint] = [*_status(box), _execute(box), *_transfer(box), *_services()]
+    endpoints: list[Endpoint] = [
+        *_status(box),
+        *_execute(box),
+        *command_endpoints(box, closing),
+        *session_endpoints(box),
+        event_endpoint(box.executor.events, closing),
+        *_transfer(box),
+        *_services(),
+    ]
     return endpoints + _documents(box, endpoints)
 
 
@@ -88,30 +102,44 @@ def _status(box: Box) -> list[Endpoint]:
     ]  # fmt: skip
 
 
-def _execute(box: Box) -> Endpoint:
-    return Endpoint(
-        "POST",
-        "/execute_action",
-        ExecuteAction(box).__call__,
-        "Carry out an action",
-        {
-            200: Answer("The observation.", {"$ref": "#/components/schemas/ObservationEnvelope"}),
-            400: Answer("The body is not text.", ErrorBody),
-            422: INVALID,
-            500: Answer("The action could not be carried out; `detail` says why.", ErrorBody),
+def _execute(box: Box) -> list[Endpoint]:
+    executions = Executions(box)
+    body = {
+        "type": "object",
+        "required": ["action"],
+        "properties": {
+            "action": {"$ref": "#/components/schemas/ActionEnvelope"},
+            "idempotency_key": {"type": ["string", "null"], "minLength": 1, "maxLength": 512},
+            "details": {"type": "boolean", "default": False},
         },
-        description="The same `idempotency_key` again gives the same answer and does not run the action "
-        "again. With `details` the answer also tells the action's id and timing.",
-        body={
-            "type": "object",
-            "required": ["action"],
-            "properties": {
-                "action": {"$ref": "#/components/schemas/ActionEnvelope"},
-                "idempotency_key": {"type": ["string", "null"], "minLength": 1, "maxLength": 512},
-                "details": {"type": "boolean", "default": False},
-            },
-        },
+    }
+    answers = {
+        400: Answer("The body is not text.", ErrorBody),
+        422: INVALID,
+        500: Answer("The action could not be carried out; `detail` says why.", ErrorBody),
+    }
+    observation = Answer("The observation.", {"$ref": "#/components/schemas/ObservationEnvelope"})
+    events = Answer(
+        "Server-sent events: `started`, `output`, `state`, and last `observation` or `error`.",
+        described("started", "output", "state", "gap", "observation", "error"),
+        EVENTS,
     )
+    return [
+        Endpoint(
+            "POST", "/execute_action", ExecuteAction(executions).__call__, "Carry out an action",
+            {200: observation, **answers},
+            description="The same `idempotency_key` again gives the same answer and does not run the action "
+            "again. With `details` the answer also tells the action's id, timing and command.",
+            body=body,
+        ),
+        Endpoint(
+            "POST", "/execute_action_stream", ExecuteActionStream(box, executions).__call__,
+            "Carry out an action and follow it", {200: events, **answers},
+            description="The last event carries what `/execute_action` would have answered. A client that "
+            "goes away does not stop the action; with the same `idempotency_key` it can join again.",
+            body=body,
+        ),
+    ]  # fmt: skip
 
 
 def _transfer(box: Box) -> list[Endpoint]:

@@ -13,7 +13,7 @@ from glovebox.box.box import Box
 from glovebox.box.startup import Startup
 from glovebox.errors import StartupError
 from glovebox.server.app import create_app
-from glovebox.server.listening import SignalledServer
+from glovebox.server.listening import WEBSOCKETS, SignalledServer
 from glovebox.server.viewer import start_viewer
 from glovebox.settings import Settings
 
@@ -23,6 +23,8 @@ log = logging.getLogger(__name__)
 KEEP_ALIVE_SECONDS = 600
 #: How long answers may still be written once the box is closed.
 GRACE_SECONDS = 5
+#: What a person may paste at once.
+LONGEST_MESSAGE = 1 << 20
 
 
 class _Server(SignalledServer):
@@ -56,11 +58,14 @@ async def serve(settings: Settings, startup: Startup, announce: Callable[[str, f
         listener = _bind(settings.host, settings.port)
     address = _address(listener)
     async with Box(settings, startup) as box:
+        closing = asyncio.Event()
         with startup.step("application"):
             config = uvicorn.Config(
-                create_app(box),
+                create_app(box, closing),
                 http="httptools",
-                ws="none",
+                ws=WEBSOCKETS,
+                ws_max_size=LONGEST_MESSAGE,
+                ws_per_message_deflate=False,  # costs more than it saves on terminal output
                 lifespan="off",
                 log_config=None,
                 access_log=False,
@@ -73,6 +78,7 @@ async def serve(settings: Settings, startup: Startup, announce: Callable[[str, f
             viewer = await start_viewer(listener.getsockname()[1] + 1, settings.viewer_url_file)
 
         async def close() -> None:
+            closing.set()
             await asyncio.gather(box.close(), viewer.close())
 
         try:

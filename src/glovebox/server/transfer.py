@@ -22,7 +22,9 @@ from glovebox.box.files.zip_stream import ZipStream, open_archive
 from glovebox.box.threads import Threads
 from glovebox.errors import RequestError, TooLarge, TransferError
 from glovebox.server.multipart import FileParts
+from glovebox.server.parameters import NOT_BOOLEAN, boolean
 from glovebox.server.responses import error_response, invalid_request, json_response, unexpected
+from glovebox.server.sse import disconnected
 
 log = logging.getLogger(__name__)
 
@@ -31,9 +33,6 @@ _BATCH = 1 << 20
 #: What boundaries and headers may add to the file itself before a length counts as too large.
 _FORM_OVERHEAD = 64 << 10
 _MAX_LIST_REQUEST = 1 << 20
-
-_TRUE = frozenset({"1", "true", "t", "yes", "y", "on"})
-_FALSE = frozenset({"0", "false", "f", "no", "n", "off"})
 
 _NO_FILE = {"type": "missing", "loc": ("body", "file"), "msg": "Field required", "input": None}
 _NO_PATH = {"type": "missing", "loc": ("query", "path"), "msg": "Field required", "input": None}
@@ -65,9 +64,15 @@ class Transfer:
         """Put the file of a form into a directory; unpack it if it is a zip archive."""
         destination = request.query_params.get("destination", "/")
         flag = request.query_params.get("recursive", "false")
-        recursive = _boolean(flag)
+        recursive = boolean(flag)
         if recursive is None:
-            return invalid_request(_not_boolean("recursive", flag))
+            problem = {
+                "type": "bool_parsing",
+                "loc": ("query", "recursive"),
+                "msg": NOT_BOOLEAN,
+                "input": flag,
+            }
+            return invalid_request(problem)
         if not os.path.isabs(destination):
             return error_response(500, TransferError("400: Destination must be an absolute path"))
         content_type = request.headers.get("content-type", "")
@@ -170,7 +175,7 @@ class _ArchiveResponse(Response):
         if scope["method"] == "HEAD":
             await send({"type": "http.response.body", "body": b""})
             return
-        gone = asyncio.ensure_future(_disconnected(receive))
+        gone = asyncio.ensure_future(disconnected(receive))
         try:
             while not gone.done():
                 piece = await self._threads.run(self._archive.read)
@@ -199,11 +204,6 @@ def _archive_of(path: str) -> ZipStream:
     return open_archive(path)
 
 
-async def _disconnected(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
-
-
 async def _small_body(request: Request) -> bytes:
     body = bytearray()
     async for data in request.stream():
@@ -224,21 +224,6 @@ def _announced(request: Request) -> int:
     with contextlib.suppress(ValueError):
         return int(request.headers.get("content-length", "0"))
     return 0
-
-
-def _boolean(text: str) -> bool | None:
-    """The value of a boolean parameter, None if it is none."""
-    lowered = text.lower()
-    return True if lowered in _TRUE else False if lowered in _FALSE else None
-
-
-def _not_boolean(name: str, value: str) -> dict[str, object]:
-    return {
-        "type": "bool_parsing",
-        "loc": ("query", name),
-        "msg": "Input should be a valid boolean, unable to interpret input",
-        "input": value,
-    }
 
 
 def _status(error: RequestError | TransferError) -> int:

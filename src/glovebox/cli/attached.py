@@ -1,0 +1,185 @@
+"""The terminal side of `glovebox attach`: keys to the box, and what it prints to the screen."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import sys
+import termios
+import tty
+from collections.abc import Iterator
+from typing import Any
+
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus, InvalidURI
+
+_STDIN, _STDOUT = 0, 1
+_INTERRUPT = b"\x03"
+#: Whatever a program has asked of the terminal: colours, a hidden cursor, pasting in brackets, the mouse.
+_RESET = b"\x1b[m\x1b[?25h\x1b[?2004l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l"
+_ALTERNATE_ON, _ALTERNATE_OFF = b"\x1b[?1049h", b"\x1b[?1049l"
+
+
+def attach(address: str, key: str, *, session: str, watch: bool, escape: bytes) -> str | None:
+    """Attach this terminal; the problem, if there was one."""
+    attached = _Attached(session, watch, escape)
+    with _raw_terminal() if sys.stdin.isatty() else contextlib.nullcontext():
+        problem = asyncio.run(attached.run(address, key))
+        attached.reset_screen()
+    if problem is None:
+        print(f"\n[{attached.ending}]", file=sys.stderr)
+    return problem
+
+
+@contextlib.contextmanager
+def _raw_terminal() -> Iterator[None]:
+    """Every key goes to the box as it is; the terminal is put back whatever happens."""
+    before = termios.tcgetattr(_STDIN)
+    try:
+        tty.setraw(_STDIN, termios.TCSANOW)
+        yield
+    finally:
+        termios.tcsetattr(_STDIN, termios.TCSANOW, before)
+
+
+class _Attached:
+    def __init__(self, session: str, watch: bool, escape: bytes) -> None:
+        self._session = session
+        self._watch = watch
+        self._escape = escape
+        self._leave = asyncio.Event()
+        self._keys: asyncio.Queue[bytes | str] = asyncio.Queue()
+        self._alternate = False
+        self._greeted = False
+        self.ending = f"detached from {session}"
+
+    async def run(self, address: str, key: str) -> str | None:
+        """Until detached or disconnected; the problem, if there was one."""
+        headers = {"X-Session-API-Key": key} if key else None
+        try:
+            socket = await connect(
+                address, additional_headers=headers, proxy=None, max_size=None, compression=None
+            )
+        except InvalidStatus as error:
+            return self._refused(error)
+        except (OSError, TimeoutError, InvalidHandshake, InvalidURI) as error:
+            where = address.partition("/sessions/")[0].replace("ws", "http", 1)
+            return f"no box answers at {where} ({error}). Start one with: glovebox serve"
+        async with socket:
+            with self._listening():
+                return await self._serve(socket)
+
+    async def _serve(self, socket: ClientConnection) -> str | None:
+        reading = asyncio.create_task(self._show(socket))
+        sending = asyncio.create_task(self._send(socket))
+        leaving = asyncio.create_task(self._leave.wait())
+        tasks: list[asyncio.Task[Any]] = [reading, sending, leaving]
+        await asyncio.wait([reading, leaving], return_when=asyncio.FIRST_COMPLETED)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        return None if reading.cancelled() else reading.result()
+
+    @contextlib.contextmanager
+    def _listening(self) -> Iterator[None]:
+        """Notice keys, a window that changes its size, and signals that would end this process."""
+        loop = asyncio.get_running_loop()
+        ends = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
+        for number in ends:
+            loop.add_signal_handler(number, self._leave.set)
+        loop.add_signal_handler(signal.SIGWINCH, self._resize)
+        if sys.stdin.isatty():
+            loop.add_reader(_STDIN, self._read_keys)
+        try:
+            yield
+        finally:
+            loop.remove_reader(_STDIN)
+            for number in (*ends, signal.SIGWINCH):
+                loop.remove_signal_handler(number)
+
+    def _read_keys(self) -> None:
+        try:
+            keys = os.read(_STDIN, 65_536)
+        except OSError:
+            keys = b""
+        keys, found, _ = keys.partition(self._escape)
+        if keys and not self._watch:
+            self._keys.put_nowait(keys)
+        if found or not keys or (self._watch and _INTERRUPT in keys):
+            self._leave.set()
+
+    def _resize(self) -> None:
+        if not self._watch:
+            columns, rows = os.get_terminal_size(_STDOUT)
+            if rows and columns:
+                self._keys.put_nowait(json.dumps({"type": "resize", "rows": rows, "columns": columns}))
+
+    async def _send(self, socket: ClientConnection) -> None:
+        with contextlib.suppress(ConnectionClosed):
+            while True:
+                await socket.send(await self._keys.get())
+
+    async def _show(self, socket: ClientConnection) -> str | None:
+        try:
+            async for received in socket:
+                if isinstance(received, bytes):
+                    self._note_screen(received)
+                    # A terminal that is stopped with Ctrl-S must not stop the answers to pings.
+                    await asyncio.to_thread(_write, received)
+                    continue
+                told = json.loads(received)
+                if told["type"] == "closed" and told["code"] == "session_ended":
+                    self.ending = told["reason"]
+                    return None
+                if told["type"] in ("closed", "refused"):
+                    return self._problem(told)
+                if told["type"] == ("state" if self._watch else "taken"):
+                    self._greet()
+        except ConnectionClosed as error:
+            if error.rcvd is not None and error.rcvd.code == 1012:
+                self.ending = "the box was stopped"
+                return None
+            return f"the connection to the box was lost ({error})"
+        return "the box closed the connection"
+
+    def _greet(self) -> None:
+        if not self._greeted:
+            self._greeted = True
+            doing = "watching" if self._watch else "attached to"
+            print(f"[{doing} {self._session}; {_name(self._escape)} detaches]\r", file=sys.stderr)
+            self._resize()
+
+    def _problem(self, told: dict[str, str]) -> str:
+        if told["code"] == "session_taken":
+            return f"{told['reason']} Use --watch to look on."
+        return told["reason"]
+
+    def _refused(self, error: InvalidStatus) -> str:
+        code = error.response.headers.get("X-Glovebox-Error", "")
+        if code == "invalid_api_key":
+            return "the key is missing or wrong. Set SESSION_API_KEY, or use --session-api-key-file."
+        said = error.response.body.decode(errors="replace")
+        return f"the box refused ({error.response.status_code} {code}): {said}"
+
+    def _note_screen(self, data: bytes) -> None:
+        on, off = data.rfind(_ALTERNATE_ON), data.rfind(_ALTERNATE_OFF)
+        if on != off:
+            self._alternate = on > off
+
+    def reset_screen(self) -> None:
+        """Undo what programs in the box have asked of this terminal."""
+        if sys.stdout.isatty():
+            _write(_RESET + (_ALTERNATE_OFF if self._alternate else b""))
+
+
+def _name(escape: bytes) -> str:
+    return f"Ctrl-{chr(escape[0] | 0x40)}" if escape[0] < 0x20 else escape.decode()
+
+
+def _write(data: bytes) -> None:
+    with contextlib.suppress(OSError):
+        while data:
+            data = data[os.write(_STDOUT, data) :]

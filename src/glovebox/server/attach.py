@@ -1,0 +1,249 @@
+"""`WS /sessions/{name}/attach`: a live terminal for a person, to watch or to take over.
+
+Binary frames carry what the terminal prints, and the keys a person presses. Text frames are JSON: what
+somebody wants, and what has become of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import Any, Literal
+
+import msgspec
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from glovebox.box.box import Box
+from glovebox.box.terminal.session import Session
+from glovebox.errors import (
+    GloveboxError,
+    NoSuchSession,
+    OutputGone,
+    RequestError,
+    SessionTaken,
+    TerminalError,
+)
+from glovebox.protocol.base import Message
+from glovebox.protocol.events import ActionState, CommandEnded, Event, SessionChanged
+from glovebox.protocol.terminal import SessionInfo
+from glovebox.server.parameters import boolean
+from glovebox.server.responses import to_json
+from glovebox.server.sse import more_events
+
+#: How much of what was printed before is shown, so that the screen makes sense.
+REPLAY = 65_536
+#: Whoever is further behind is skipped forward.
+MOST_BEHIND = 1 << 20
+#: Codes a WebSocket is closed with.
+ENDED, UNKNOWN = 1000, 4404
+_PIECE = 65_536
+
+
+class Wanted(Message):
+    """What somebody who is attached wants."""
+
+    type: Literal["input", "resize", "take", "release"]
+    data: str = ""
+    rows: int = 0
+    columns: int = 0
+
+
+class State(Message):
+    """How the session is now."""
+
+    type: str = "state"
+    session: SessionInfo
+
+
+class Told(Message):
+    """What has become of a wish: `taken`, `released` or `refused`; or why it is over: `closed`."""
+
+    type: Literal["taken", "released", "refused", "closed"]
+    code: str = ""
+    reason: str = ""
+
+
+class Skipped(Message):
+    """Output that this reader was too slow for."""
+
+    type: str = "skipped"
+    bytes: int
+
+
+class Attach:
+    """The endpoint."""
+
+    def __init__(self, box: Box) -> None:
+        self._box = box
+
+    async def __call__(self, socket: WebSocket) -> None:
+        """Serve one person until they go away or the session ends."""
+        await socket.accept()
+        try:
+            session = self._box.terminal.session(socket.path_params["name"])
+        except NoSuchSession as error:
+            await _close(socket, Told(type="closed", code=error.code, reason=str(error)), UNKNOWN)
+            return
+        person = _Person(socket, session)
+        watching = asyncio.create_task(person.watch())
+        tasks = [
+            watching,
+            asyncio.create_task(person.listen(take=boolean(socket.query_params.get("take", "")) or False)),
+            asyncio.create_task(self._tell_changes(socket, session)),
+        ]
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            person.leave()
+            for task in tasks:
+                task.cancel()
+            results = await asyncio.gather(*tasks, return_exceptions=True)
+        failures = [result for result in results if isinstance(result, Exception)]
+        if not failures and not watching.cancelled():
+            reason = f"The session {session.name} has ended."
+            await _close(socket, Told(type="closed", code="session_ended", reason=reason), ENDED)
+        for failure in failures:
+            if not isinstance(failure, WebSocketDisconnect):
+                raise failure
+
+    async def _tell_changes(self, socket: WebSocket, session: Session) -> None:
+        events = self._box.executor.events
+        seq, told = events.last, None
+        while True:
+            info = session.info()
+            if info != told:
+                told = info
+                await _tell(socket, State(session=info))
+            await more_events(events, seq)
+            while not any(_concerns(event, session.name) for event in events.since(seq)):
+                seq = events.last
+                await more_events(events, seq)
+            seq = events.last
+
+
+class _Person:
+    """Somebody at the other end of a socket."""
+
+    def __init__(self, socket: WebSocket, session: Session) -> None:
+        self._socket = socket
+        self._session = session
+
+    async def watch(self) -> None:
+        """Show what the terminal prints, until the session ends."""
+        position = await self._line_start(max(0, self._session.position - REPLAY))
+        while True:
+            await self._session.changed(position)
+            if self._session.position - position > MOST_BEHIND:
+                position = await self._skip(position)
+            try:
+                data = await self._session.read(position, _PIECE)
+            except OutputGone:
+                if self._session.closed:
+                    return
+                position = await self._skip(position)
+                continue
+            if not data and self._session.closed:
+                return
+            position += len(data)
+            if data:
+                await _send(self._socket, data)
+
+    async def listen(self, *, take: bool) -> None:
+        """Do what the person wants, until they go away."""
+        if take:
+            await self._take()
+        while True:
+            received = await self._socket.receive()
+            if received["type"] == "websocket.disconnect":
+                return
+            keys = received.get("bytes")
+            try:
+                if keys is not None:
+                    self._type(keys)
+                else:
+                    await self._do(msgspec.json.decode(received.get("text") or "", type=Wanted))
+            except (msgspec.DecodeError, UnicodeEncodeError) as error:
+                await self._refuse(RequestError(str(error)))
+            except TerminalError as error:
+                await self._refuse(error)
+
+    def leave(self) -> None:
+        """Hand the session back."""
+        if self._session.taken_by(self):
+            self._session.release(self)
+
+    async def _do(self, wanted: Wanted) -> None:
+        if wanted.type == "input":
+            self._type(wanted.data.encode("utf-8", "surrogateescape"))
+        elif wanted.type == "resize":
+            self._need_to_have_it()
+            self._session.resize(wanted.rows, wanted.columns)
+        elif wanted.type == "take":
+            await self._take()
+        else:
+            self.leave()
+            await _tell(self._socket, Told(type="released"))
+
+    async def _take(self) -> None:
+        try:
+            self._session.take(self)
+        except SessionTaken as error:
+            await self._refuse(error)
+        else:
+            await _tell(self._socket, Told(type="taken"))
+
+    def _type(self, keys: bytes) -> None:
+        self._need_to_have_it()
+        self._session.type(keys)
+
+    def _need_to_have_it(self) -> None:
+        if not self._session.taken_by(self):
+            raise SessionTaken('You are watching. Send {"type":"take"} to take the session over first.')
+
+    async def _refuse(self, error: GloveboxError) -> None:
+        await _tell(self._socket, Told(type="refused", code=error.code, reason=str(error)))
+
+    async def _skip(self, position: int) -> int:
+        """Leave out what a slow reader has no time for."""
+        forward = await self._line_start(max(position, self._session.position - REPLAY))
+        if forward > position:
+            await _tell(self._socket, Skipped(bytes=forward - position))
+        return forward
+
+    async def _line_start(self, position: int) -> int:
+        """The beginning of the first whole line from here on."""
+        if position == 0:
+            return 0
+        try:
+            data = await self._session.read(position, REPLAY)
+        except OutputGone:
+            return self._session.position
+        return position + data.find(b"\n") + 1
+
+
+def _concerns(event: Event, session: str) -> bool:
+    if isinstance(event, SessionChanged):
+        return event.session == session
+    return isinstance(event, ActionState | CommandEnded) and event.command.session == session
+
+
+async def _tell(socket: WebSocket, what: Any) -> None:
+    await _send(socket, to_json(what).decode())
+
+
+async def _send(socket: WebSocket, data: str | bytes) -> None:
+    try:
+        if isinstance(data, bytes):
+            await socket.send_bytes(data)
+        else:
+            await socket.send_text(data)
+    except (
+        RuntimeError
+    ) as error:  # how a server says that it closed the connection: nobody answered its pings
+        raise WebSocketDisconnect(1006) from error
+
+
+async def _close(socket: WebSocket, told: Told, code: int) -> None:
+    with contextlib.suppress(WebSocketDisconnect):
+        await _tell(socket, told)
+        await socket.close(code, told.code)

@@ -1,0 +1,119 @@
+"""Answers that go on: each piece is sent the moment it is there, and a slow reader holds back only itself."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator
+from typing import Any
+
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from glovebox.box.events import EventLog
+from glovebox.errors import GloveboxError
+from glovebox.server.responses import to_json
+
+log = logging.getLogger(__name__)
+
+#: Proxies close what is silent for longer.
+KEEP_ALIVE_SECONDS = 15.0
+EVENTS = "text/event-stream"
+#: Caches and proxies must pass everything on at once.
+_HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+
+
+def message(event: str, data: Any, message_id: str = "") -> bytes:
+    """One server-sent event; `data` is JSON already, or becomes it."""
+    body = data if isinstance(data, bytes) else to_json(data)
+    name = f"id: {message_id}\nevent: {event}" if message_id else f"event: {event}"
+    return b"%b\ndata: %b\n\n" % (name.encode(), body)
+
+
+def described(*events: str) -> dict[str, Any]:
+    """The schema of one event of a stream; its data is JSON."""
+    text = {"type": "string"}
+    properties = {"event": {"enum": list(events)}, "data": text, "id": text}
+    return {"type": "object", "required": ["event", "data"], "properties": properties}
+
+
+class Stream(Response):
+    """A body of unknown length.
+
+    It ends with its pieces, with its reader, or when the box closes. A failure cuts the connection, so that
+    nobody takes a part for the whole.
+    """
+
+    def __init__(
+        self,
+        pieces: AsyncGenerator[bytes, None],
+        *,
+        media_type: str = EVENTS,
+        closing: asyncio.Event | None = None,
+        keep_alive: float = KEEP_ALIVE_SECONDS,
+    ) -> None:
+        self.status_code = 200
+        self.media_type = media_type
+        self.background = None
+        self.body = b""
+        self.init_headers(_HEADERS)
+        del self.headers["content-length"]
+        self._pieces = pieces
+        self._closing = closing
+        self._keep_alive = keep_alive
+        self._quiet = True
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send until it ends."""
+        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+        sending = asyncio.ensure_future(self._send_all(send))
+        ends: list[asyncio.Future[Any]] = [sending, asyncio.ensure_future(disconnected(receive))]
+        if self._closing is not None:
+            ends.append(asyncio.ensure_future(self._closing.wait()))
+        others = [asyncio.ensure_future(self._beat(send))] if self.media_type == EVENTS else []
+        try:
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in (*ends, *others):
+                task.cancel()
+            await asyncio.gather(*ends, *others, return_exceptions=True)
+        failure = None if sending.cancelled() else sending.exception()
+        if isinstance(failure, GloveboxError):
+            log.warning("An answer was broken off: %s", failure)
+            return
+        if failure is not None:
+            raise failure
+        await send({"type": "http.response.body", "body": b""})
+
+    async def _send_all(self, send: Send) -> None:
+        async with contextlib.aclosing(self._pieces) as pieces:
+            async for piece in pieces:
+                self._quiet = False
+                await send({"type": "http.response.body", "body": piece, "more_body": True})
+
+    async def _beat(self, send: Send) -> None:
+        while True:
+            await asyncio.sleep(self._keep_alive)
+            if self._quiet:
+                await send({"type": "http.response.body", "body": b": keep-alive\n\n", "more_body": True})
+            self._quiet = True
+
+
+async def disconnected(receive: Receive) -> None:
+    """Wait until the client has gone."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def more_events(events: EventLog, seq: int, until: asyncio.Future[Any] | None = None) -> None:
+    """Wait for an event after number `seq`, or until something else has ended."""
+    follower: AsyncIterator[Any] = events.follow(seq)
+    first = asyncio.ensure_future(anext(follower))
+    try:
+        await asyncio.wait({first, until} if until else {first}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        first.cancel()
+        await asyncio.gather(first, return_exceptions=True)
+        if isinstance(follower, AsyncGenerator):
+            await follower.aclose()
