@@ -167,12 +167,13 @@ class Settings:
     )  # fmt: skip
     state_dir: str = _setting(
         "", flag="--state-dir", variable="GLOVEBOX_STATE_DIR", metavar="DIR",
-        help="Keep shells, their output and answers here, so that they outlive a server that is killed: start it"
-        " again with the same directory. Without one, shells end with the server.",
+        help="Keep shells, their output and answers here, so that they outlive a server that is killed: start"
+        " it again with the same directory. Without one, shells end with the server.",
     )  # fmt: skip
     keep_sessions: bool = _setting(
         False, flag="--keep-sessions", variable="GLOVEBOX_KEEP_SESSIONS", parse=parse_flag,
-        help="Leave the shells running when the server is stopped, for the next one with the same --state-dir.",
+        help="Leave the shells running when the server is stopped, for the next one with the same"
+        " --state-dir.",
     )  # fmt: skip
     orphan_seconds: int = _setting(
         86_400, flag="--orphan-seconds", variable="GLOVEBOX_ORPHAN_SECONDS", parse=parse_seconds,

@@ -20,6 +20,8 @@ from glovebox.protocol.terminal import Bill, Limits
 COMPACT_BYTES = 4_000_000
 #: Longer commands are not repeated in the journal; the shell has its own copy.
 _LONGEST_COMMAND = 10_000
+#: Non-blocking means nothing for a file; it says that writing in the event loop is meant.
+_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_NONBLOCK
 
 
 class Record(Message, tag_field="what"):
@@ -128,9 +130,7 @@ class Journal:
             entry = msgspec.structs.replace(entry, command=entry.command[:_LONGEST_COMMAND])
         with contextlib.suppress(OSError):
             if self._descriptor < 0:
-                self._descriptor = os.open(
-                    self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600
-                )
+                self._descriptor = os.open(self._path, _FLAGS | os.O_CREAT, 0o600)
             line = self._line(entry)
             self._size += os.write(self._descriptor, line)
             if self._late is not None:
@@ -139,8 +139,8 @@ class Journal:
     def rewrite(self, entries: list[Entry]) -> None:
         """Replace everything. Blocks."""
         if self._path is not None:
-            self._prepare(entries)
-            self._replace()
+            if self._prepare(entries):
+                self._replace()
 
     async def compact(self, summarize: Callable[[list[Entry]], list[Entry]], threads: Threads) -> None:
         """Write it anew without what is forgotten, while others go on appending."""
@@ -149,20 +149,23 @@ class Journal:
         self._late = []
         try:
             path = self._path
-            await threads.run(lambda: self._prepare(summarize(load(path))))
-            self._replace()
+            if await threads.run(lambda: self._prepare(summarize(load(path)))):
+                self._replace()
         finally:
             self._late = None
 
-    def _prepare(self, entries: list[Entry]) -> None:
-        with contextlib.suppress(OSError):
+    def _prepare(self, entries: list[Entry]) -> bool:
+        try:
             Path(f"{self._path}.new").write_bytes(b"".join(map(self._line, entries)))
+        except OSError:
+            return False
+        return True
 
     def _replace(self) -> None:
         """Take the new file, with what came while it was written."""
         assert self._path is not None
         with contextlib.suppress(OSError):
-            descriptor = os.open(f"{self._path}.new", os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+            descriptor = os.open(f"{self._path}.new", _FLAGS)
             os.write(descriptor, b"".join(self._late or []))
             os.replace(f"{self._path}.new", self._path)
             self.close()

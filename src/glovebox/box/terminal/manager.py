@@ -25,6 +25,7 @@ from glovebox.box.terminal.holder.reaping import MARK
 from glovebox.box.terminal.holder.source import ShellSpec
 from glovebox.box.terminal.holder.wire import Held
 from glovebox.box.terminal.inspection.limits import problem
+from glovebox.box.terminal.log import LogFiles
 from glovebox.box.terminal.retention import COLUMNS, ROWS
 from glovebox.box.terminal.session import Session, check_size
 from glovebox.box.terminal.state import StateDirectory
@@ -252,7 +253,7 @@ class Terminal:
             BadSession: no session can have that name, size or limits.
             StartupError: its shell could not be started.
         """
-        size = (rows or self._size[0], columns or self._size[1])
+        size = (self._size[0] if rows is None else rows, self._size[1] if columns is None else columns)
         check_size(*size)
         if limits is not None and (wrong := problem(limits)):
             raise BadSession(wrong)
@@ -376,6 +377,7 @@ class Terminal:
                 continue
             session = await self._make(story.opened)
             await self._threads.run(session.journal.rewrite, story.entries(KEEP))
+            session.use_log(await self._threads.run(LogFiles.found, session.log_directory))
             restoring.restore_commands(session, story)
             mine = by_number.pop(story.identity.number, None) if story.identity else None
             if story.opened.static and mine is None:

@@ -107,7 +107,7 @@ def alive(processes: list[Process]) -> list[Process]:
 def stat(pid: int) -> bytes:
     """The status of a process, as the system writes it."""
     # Without a file object, which costs more than the reading; there may be hundreds of processes.
-    descriptor = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
+    descriptor = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
         return os.read(descriptor, 4096)
     finally:

@@ -245,6 +245,10 @@ class Session:
         shell.entered = self._entered
         shell.printed = self._wake
 
+    def use_log(self, files: LogFiles) -> None:
+        """Have the log that an earlier shell left."""
+        self._files = files
+
     def see_to(self, command: Command, run: Run) -> None:
         """Take care of a command that runs already."""
         command.use(self._files)

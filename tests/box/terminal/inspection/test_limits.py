@@ -12,7 +12,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from glovebox.box.terminal.inspection.limits import Exceeded, Limits, Warden, problem
+from glovebox.box.terminal.inspection.limits import Exceeded, Warden, problem
+from glovebox.protocol.terminal import Limits
 from tests.box.terminal.inspection import shells
 from tests.box.terminal.inspection.shells import LIMIT, PYTHON, Shell, eventually
 
