@@ -184,7 +184,7 @@ class Bash:
         self._echo.clear()
         if self.alive:
             self._phase = _Phase.TYPED
-            self.channel.write(_DISCARD_LINE + self._typed + b"\r")
+            self._type_command()
             self._expect_output()
         else:
             run.ended.set_result(ShellEnd(self._exit_status))
@@ -251,7 +251,7 @@ class Bash:
         self._replay_until = None
         self.replayed.set()
         if self._phase is _Phase.TYPED and not self._given:
-            self.channel.write(_DISCARD_LINE + self._typed + b"\r")
+            self._type_command()
         elif self._phase is _Phase.REPAIR:
             # It may have been told already; once more does no harm at a prompt.
             self._set_timer(_PROMPT_LIMIT, lambda: self._send(integration.REPORT_LINE + b"\r"))
@@ -264,6 +264,10 @@ class Bash:
     def _send(self, data: bytes) -> None:
         if self._channel is not None and self._replay_until is None:
             self._channel.write(data)
+
+    def _type_command(self) -> None:
+        line = _DISCARD_LINE + self._typed + b"\r"
+        self.channel.write(line, integration.prompt_end(self._session))
 
     # What the channel tells.
 

@@ -40,8 +40,11 @@ class Channel(Protocol):
     def inputs(self) -> int:
         """How many inputs were sent so far."""
 
-    def write(self, data: bytes) -> None:
-        """Type something; never blocks."""
+    def write(self, data: bytes, awaited: bytes = b"") -> None:
+        """Type something; never blocks.
+
+        If it will soon end with the printing of `awaited`, what is printed may be told in one piece.
+        """
 
     def resize(self, rows: int, columns: int) -> None:
         """Change the size of the terminal."""

@@ -56,10 +56,14 @@ class HeldChannel:
         self.opened: asyncio.Future[None] = holder.loop.create_future()
         self.closed = asyncio.Event()
 
-    def write(self, data: bytes) -> None:
+    def write(self, data: bytes, awaited: bytes = b"") -> None:
         """Type something, once: each input has a number, and the holder takes no number twice."""
         self.inputs += 1
-        self._holder.send(wire.INPUT, self.number, wire.OFFSET.pack(self.inputs) + data)
+        number = wire.OFFSET.pack(self.inputs)
+        if awaited:
+            self._holder.send(wire.COMMAND, self.number, number + awaited + b"\0" + data)
+        else:
+            self._holder.send(wire.INPUT, self.number, number + data)
 
     def resize(self, rows: int, columns: int) -> None:
         """Change the size of the terminal."""

@@ -11,6 +11,7 @@
 # The line that is typed for each command starts with a blank to stay out of the history.
 HISTCONTROL=ignoreboth
 bind 'set enable-bracketed-paste off' 2>/dev/null
+bind 'set bell-style none' 2>/dev/null
 PS2=
 alias git='git --no-pager'
 
@@ -53,12 +54,17 @@ __gb_begin() {
 __gb_end() {
     local status=$? - IFS=: directory python= user='\u' host='\h'
     set +eux -f
-    for directory in $PATH; do
-        if [[ -f ${directory:-.}/python && -x ${directory:-.}/python ]]; then
-            python=${directory:-.}/python
-            break
-        fi
-    done
+    if [[ $- == *h* ]] && ! declare -F python; then
+        # The shell's own search, many times faster than a loop.
+        builtin hash python && python=${BASH_CMDS[python]-}
+    else
+        for directory in $PATH; do
+            if [[ -f ${directory:-.}/python && -x ${directory:-.}/python ]]; then
+                python=${directory:-.}/python
+                break
+            fi
+        done
+    fi
     # A job takes a moment to die, and bash tells of it with the prompt if it has: now, or one command too late.
     if [[ ${__gb_killed-} ]] && compgen -A job; then
         : "$(sleep 0.01)"

@@ -98,6 +98,11 @@ def command_line(token: str) -> bytes:
     return b' __gb %s;eval "$__gb"' % token.encode()
 
 
+def prompt_end(session: str) -> bytes:
+    """What the shell prints last when it is ready for a command."""
+    return _PREFIX + b"B;" + session.encode() + b"\x07"
+
+
 #: The line to type when a prompt came without an end mark: the command took our hook away.
 REPORT_LINE = b" { __gb_end; } >/dev/null 2>&1"
 

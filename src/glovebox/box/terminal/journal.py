@@ -138,9 +138,8 @@ class Journal:
 
     def rewrite(self, entries: list[Entry]) -> None:
         """Replace everything. Blocks."""
-        if self._path is not None:
-            if self._prepare(entries):
-                self._replace()
+        if self._path is not None and self._prepare(entries):
+            self._replace()
 
     async def compact(self, summarize: Callable[[list[Entry]], list[Entry]], threads: Threads) -> None:
         """Write it anew without what is forgotten, while others go on appending."""

@@ -24,6 +24,9 @@ TMUX_SOCKET = "tmux.sock"
 #: How long a shell and its jobs may take to end by themselves.
 _GRACE = 0.5
 _RECEIVE = 262_144
+#: How long the news of a command may wait for its end, and how much output is news at once.
+_QUIET = 0.002
+_MUCH = 4_096
 _IN = select.POLLIN
 _OUT = select.POLLOUT
 
@@ -47,6 +50,21 @@ class _Terminal:
         self.deadline: float | None = None
         self.closing = False
         self.relatives: list[Process] = []
+        #: Until then, or until these bytes are printed, there is no news: most commands are over by then.
+        self.quiet_until = 0.0
+        self._awaited = b""
+
+    def hush(self, awaited: bytes) -> None:
+        """Tell of what comes now as one piece of news, if it comes soon."""
+        self.quiet_until = time.monotonic() + _QUIET
+        self._awaited = awaited
+
+    def printed(self, data: bytes) -> bool:
+        """The shell printed something; whether the log goes on in a new file."""
+        self.dirty = True
+        if self.quiet_until and (len(data) >= _MUCH or self._awaited in data):
+            self.quiet_until = 0.0
+        return self.log.append(data)
 
     def describe(self) -> wire.Held:
         return wire.Held(
@@ -137,6 +155,7 @@ class Holder:
     def _wait(self) -> float | None:
         """Milliseconds until something is due."""
         due = [terminal.deadline for terminal in self._terminals.values() if terminal.deadline is not None]
+        due += [one.quiet_until for one in self._terminals.values() if one.dirty and one.quiet_until]
         if self._abandoned is not None:
             due.append(self._abandoned + self._patience)
         return max(0.0, min(due) - time.monotonic()) * 1000 + 1 if due else None
@@ -198,10 +217,9 @@ class Holder:
             return
         data = terminal.source.read()
         if data:
-            if terminal.log.append(data):
+            if terminal.printed(data):
                 start, path = terminal.log.segments[-1]
                 self._send(wire.SEGMENT, terminal.number, wire.fields(start, path))
-            terminal.dirty = True
         elif data is None:
             self._unwatch(terminal)
             if terminal.source.status() is not None:
@@ -226,6 +244,7 @@ class Holder:
         if not terminal.exited:
             terminal.exited = True
             terminal.deadline = None
+            terminal.quiet_until = 0.0
             self._unwatch(terminal)
             self._tell_news()
             self._send(wire.EXITED, terminal.number, wire.fields(terminal.source.status()))
@@ -320,11 +339,15 @@ class Holder:
             self._close(terminal)
         elif terminal.closing or terminal.exited:
             return
-        elif kind == wire.INPUT:
+        elif kind in (wire.INPUT, wire.COMMAND):
             (count,) = wire.OFFSET.unpack_from(payload)
+            data = payload[wire.OFFSET.size :]
+            if kind == wire.COMMAND:
+                last, _, data = data.partition(b"\0")
+                terminal.hush(last)
             if count > terminal.inputs:  # a server that came back may say again what was heard
                 terminal.inputs = count
-                self._type(terminal, payload[wire.OFFSET.size :])
+                self._type(terminal, data)
         elif kind == wire.RESIZE:
             rows, columns = wire.parse_fields(payload)
             terminal.source.resize(int(rows), int(columns))
@@ -352,8 +375,9 @@ class Holder:
         if self._server is None or self._outbox:
             return
         for terminal in self._terminals.values():
-            if terminal.dirty:
+            if terminal.dirty and (not terminal.quiet_until or time.monotonic() >= terminal.quiet_until):
                 terminal.dirty = False
+                terminal.quiet_until = 0.0
                 self._outbox += wire.frame(wire.NEWS, terminal.number, wire.OFFSET.pack(terminal.log.end))
         if self._outbox:
             self._flush()

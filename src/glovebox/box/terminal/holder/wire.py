@@ -19,6 +19,7 @@ OFFSET = struct.Struct("<Q")
 #: From the server.
 OPEN = b"o"  # fields: directories of the log and of the shell's files, then those of a ShellSpec
 INPUT = b"i"  # number of this input, bytes to type
+COMMAND = b"t"  # number of this input, what will be printed at the end of it, NUL, bytes to type
 RESIZE = b"r"  # fields: rows, columns
 CLOSE = b"c"  # end the shell and everything it started
 QUIT = b"q"  # end everything
