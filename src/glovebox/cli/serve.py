@@ -52,9 +52,9 @@ def run(arguments: argparse.Namespace) -> int:
 
     startup = Startup()
 
-    def announce(address: str, milliseconds: float) -> None:
+    def announce(address: str, milliseconds: float, attach: str | None) -> None:
         if not chosen.log_json:
-            print(_welcome(chosen, address, milliseconds), flush=True)
+            print(_welcome(chosen, address, milliseconds, attach), flush=True)
 
     try:
         main(chosen, startup, announce)
@@ -66,7 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _welcome(chosen: Settings, address: str, milliseconds: float) -> str:
+def _welcome(chosen: Settings, address: str, milliseconds: float, attach: str | None) -> str:
     key = ' -H "X-Session-API-Key: $SESSION_API_KEY"' if chosen.session_api_key else ""
     body = '{"action": {"action": "run", "args": {"command": "echo hello"}}}'
     return "\n".join(
@@ -78,6 +78,7 @@ def _welcome(chosen: Settings, address: str, milliseconds: float) -> str:
             f"  curl {address}/execute_action{key} -H 'Content-Type: application/json' \\",
             f"       -d '{body}'",
             f"  open {address}/docs",
+            f"  {attach or f'glovebox attach --url {address}'}",
             "",
             "Stop with Ctrl-C.",
         ]

@@ -19,6 +19,9 @@ from glovebox.settings import Settings
 
 log = logging.getLogger(__name__)
 
+#: Hears the address, the milliseconds it took to be ready, and how to attach with tmux, if that is possible.
+Announce = Callable[[str, float, str | None], None]
+
 #: Clients keep connections for whole conversations; closing an idle one under them costs a failed call.
 KEEP_ALIVE_SECONDS = 600
 #: How long answers may still be written once the box is closed.
@@ -34,22 +37,34 @@ class _Server(SignalledServer):
     """
 
     def __init__(
-        self, config: uvicorn.Config, ready: Callable[[], None], close: Callable[[], Awaitable[None]]
+        self,
+        config: uvicorn.Config,
+        ready: Callable[[], None],
+        close: Callable[[], Awaitable[None]],
+        *,
+        leaves: bool,
     ) -> None:
+        """`leaves`: commands go on without this server, so nobody waits here for their answers."""
         super().__init__(config)
         self._ready = ready
         self._close = close
+        self._leaves = leaves
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         self._ready()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        await asyncio.gather(super().shutdown(sockets), self._close())
+        await asyncio.gather(super().shutdown(sockets), self._close_box())
+
+    async def _close_box(self) -> None:
+        await self._close()
+        if self._leaves:
+            self.force_exit = True
 
 
-async def serve(settings: Settings, startup: Startup, announce: Callable[[str, float], None]) -> None:
-    """Serve until told to stop. `announce` hears the address and the milliseconds it took to be ready.
+async def serve(settings: Settings, startup: Startup, announce: Announce) -> None:
+    """Serve until told to stop, and announce when it begins.
 
     Raises:
         StartupError: the port is taken or the box cannot be opened.
@@ -82,7 +97,13 @@ async def serve(settings: Settings, startup: Startup, announce: Callable[[str, f
             await asyncio.gather(box.close(), viewer.close())
 
         try:
-            await _Server(config, lambda: announce(address, startup.ready()), close).serve(sockets=[listener])
+            server = _Server(
+                config,
+                lambda: announce(address, startup.ready(), box.terminal.attach_line),
+                close,
+                leaves=settings.keep_sessions,
+            )
+            await server.serve(sockets=[listener])
         finally:
             await close()
 
@@ -108,7 +129,7 @@ def _address(listener: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def main(settings: Settings, startup: Startup, announce: Callable[[str, float], None]) -> None:
+def main(settings: Settings, startup: Startup, announce: Announce) -> None:
     """Serve on the fastest event loop there is."""
     try:
         import uvloop

@@ -100,6 +100,11 @@ class Terminal:
         main = self._sessions.get(MAIN)
         return main.cwd if main else self._working_dir
 
+    @property
+    def attach_line(self) -> str | None:
+        """What to type to attach to the main shell with tmux, if it is held by tmux."""
+        return self._attach(MAIN)  # the beginning of a name is enough for tmux
+
     # Its life.
 
     async def open(self) -> None:
