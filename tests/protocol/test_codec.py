@@ -15,6 +15,7 @@ from glovebox.protocol.observations import (
     FileReadObservation,
 )
 from glovebox.protocol.openhands import Codec, Refusal
+from glovebox.protocol.terminal import Limits
 
 CODEC = Codec()
 
@@ -171,6 +172,14 @@ def test_every_action_and_observation_survives_its_envelope() -> None:
         content="x", command="ls", metadata=CmdOutputMetadata(exit_code=1, working_dir="/")
     )
     assert CODEC.decode_observation(CODEC.encode_observation(observation)) == observation
+
+
+def test_arguments_that_the_contract_does_not_know_are_left_out_unless_they_say_something() -> None:
+    plain = CODEC.encode_action(CmdRunAction(command="ls"))
+    assert not {"session", "budget", "limits"} & set(plain["args"])
+    told = CODEC.encode_action(CmdRunAction(command="ls", session="build", limits=Limits(memory=1)))
+    assert told["args"]["session"] == "build"
+    assert told["args"]["limits"]["memory"] == 1
 
 
 def test_extras_of_older_servers_are_understood() -> None:

@@ -41,6 +41,7 @@ class CmdRunAction(Action[CmdOutputObservation]):
 
     action: ClassVar[str] = "run"
     resumable: ClassVar[bool] = True
+    extensions: ClassVar[tuple[str, ...]] = ("session", "budget", "limits")
     command: str
     is_input: bool = False
     thought: Unchecked = ""

@@ -54,6 +54,8 @@ class Action(Message, Generic[ObservationT]):
 
     action: ClassVar[str]
 
+    #: Arguments that the contract does not know; they are left out unless they say something.
+    extensions: ClassVar[tuple[str, ...]] = ()
     #: Whether it can be picked up again when the box was restarted while it ran.
     resumable: ClassVar[bool] = False
 

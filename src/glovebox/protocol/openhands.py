@@ -95,6 +95,9 @@ class Codec:
         """The envelope a client posts."""
         args = msgspec.to_builtins(action)
         timeout = args.pop("timeout")
+        for field in msgspec.structs.fields(action):
+            if field.name in action.extensions and getattr(action, field.name) == field.default:
+                del args[field.name]
         envelope = {"message": action.message, "action": action.action, "args": args}
         if timeout is not None:
             envelope["timeout"] = timeout

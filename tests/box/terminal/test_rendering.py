@@ -5,6 +5,11 @@ import pytest
 from glovebox.box.terminal.rendering import LiveText, render, split_unfinished
 
 
+def test_repetitions_are_bounded() -> None:
+    assert text(b"ab\x1b[3b\x1b[1A") == "abbbb"
+    assert len(text(b"a" + b"\x1b[999b" * 20_000)) <= 1_000_001
+
+
 def text(data: bytes) -> str:
     return "\n".join(render(data, rows=1000, columns=1000))
 

@@ -25,6 +25,10 @@ _ALTERNATE_OFF = {"\x1b[?1049l", "\x1b[?1047l", "\x1b[?47l"}
 Line = list[str]
 
 
+#: How many characters of a screen may be repetitions.
+_MOST_REPEATS = 1_000_000
+
+
 class Screen:
     """Lines without end upwards and to the right, of which the last `rows` can be addressed.
 
@@ -39,6 +43,7 @@ class Screen:
         self._saved = (0, 0)
         self._main: tuple[list[Line], int, int] | None = None
         self._last = " "
+        self._repeats_left = _MOST_REPEATS
 
     def feed(self, text: str) -> None:
         """Act on decoded output."""
@@ -108,6 +113,13 @@ class Screen:
         line[x:end] = cells
         self._x = end
         self._last = text[-1]
+
+    def _repeat(self, count: int) -> None:
+        """Write the last character again; a few bytes must not become megabytes."""
+        count = min(count, self._columns, self._repeats_left)
+        self._repeats_left -= count
+        if count:
+            self._write(self._last * count)
 
     def _carriage_return(self) -> None:
         self._x = 0
@@ -262,5 +274,5 @@ _COMMANDS: dict[str, Callable[[Screen, list[int]], None]] = {
     "P": Screen._delete_cells,
     "@": Screen._insert_cells,
     "X": Screen._blank_cells,
-    "b": lambda screen, n: screen._write(screen._last * min(n[0], screen._columns)),
+    "b": lambda screen, n: screen._repeat(n[0]),
 }
