@@ -12,7 +12,7 @@ from glovebox.box.terminal.holder.lean import signals, sockets
 from glovebox.box.terminal.holder.log import Log
 from glovebox.box.terminal.holder.pty import Pty
 from glovebox.box.terminal.holder.source import ShellSpec, Source
-from glovebox.box.terminal.processes import Process
+from glovebox.box.terminal.holder.terminal import Terminal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,59 +24,8 @@ TMUX_SOCKET = "tmux.sock"
 #: How long a shell and its jobs may take to end by themselves.
 _GRACE = 0.5
 _RECEIVE = 262_144
-#: How long the news of a command may wait for its end, and how much output is news at once.
-_QUIET = 0.002
-_MUCH = 4_096
 _IN = select.POLLIN
 _OUT = select.POLLOUT
-
-
-class _Terminal:
-    """One shell, its log, and what is still to be typed."""
-
-    def __init__(self, number: int, name: str, source: Source, log: Log, scratch: str) -> None:
-        self.number = number
-        self.name = name
-        self.source = source
-        self.log = log
-        #: The directory of the shell's files, which goes when it does.
-        self.scratch = scratch
-        self.inputs = 0
-        self.unsent = bytearray()
-        #: The server has not heard of the newest output.
-        self.dirty = False
-        self.exited = False
-        #: When to give up waiting: for the status of a shell that left its terminal, or for one to end.
-        self.deadline: float | None = None
-        self.closing = False
-        self.relatives: list[Process] = []
-        #: Until then, or until these bytes are printed, there is no news: most commands are over by then.
-        self.quiet_until = 0.0
-        self._awaited = b""
-
-    def hush(self, awaited: bytes) -> None:
-        """Tell of what comes now as one piece of news, if it comes soon."""
-        self.quiet_until = time.monotonic() + _QUIET
-        self._awaited = awaited
-
-    def printed(self, data: bytes) -> bool:
-        """The shell printed something; whether the log goes on in a new file."""
-        self.dirty = True
-        if self.quiet_until and (len(data) >= _MUCH or self._awaited in data):
-            self.quiet_until = 0.0
-        return self.log.append(data)
-
-    def describe(self) -> wire.Held:
-        return wire.Held(
-            number=self.number,
-            name=self.name,
-            pid=self.source.pid,
-            inputs=self.inputs,
-            end=self.log.end,
-            exited=self.exited,
-            status=self.source.status(),
-            segments=self.log.segments,
-        )
 
 
 class Holder:
@@ -91,8 +40,8 @@ class Holder:
         self._patience = patience
         self._keep = keep
         self._open_source = open_source
-        self._terminals: dict[int, _Terminal] = {}
-        self._by_descriptor: dict[int, _Terminal] = {}
+        self._terminals: dict[int, Terminal] = {}
+        self._by_descriptor: dict[int, Terminal] = {}
         self._poll = select.poll()
         self._server: sockets.socket | None = None
         self._frames = wire.Frames()
@@ -183,12 +132,12 @@ class Holder:
         except OSError as error:
             self._send(wire.REFUSED, number, wire.fields(str(error)))
             return
-        terminal = self._terminals[number] = _Terminal(number, spec.name, source, log, scratch)
+        terminal = self._terminals[number] = Terminal(number, spec.name, source, log, scratch)
         self._watch(terminal, _IN)
         self._send(wire.OPENED, number, wire.fields(source.pid))
         self._read(terminal)
 
-    def _watch(self, terminal: _Terminal, events: int) -> None:
+    def _watch(self, terminal: Terminal, events: int) -> None:
         source = terminal.source
         reads, writes = source.fileno(), source.writable_fileno()
         self._by_descriptor[reads] = self._by_descriptor[writes] = terminal
@@ -201,7 +150,7 @@ class Holder:
             else:
                 self._unregister(writes)
 
-    def _unwatch(self, terminal: _Terminal) -> None:
+    def _unwatch(self, terminal: Terminal) -> None:
         for descriptor in [key for key, value in self._by_descriptor.items() if value is terminal]:
             del self._by_descriptor[descriptor]
             self._unregister(descriptor)
@@ -212,7 +161,7 @@ class Holder:
         except KeyError:
             pass
 
-    def _read(self, terminal: _Terminal) -> None:
+    def _read(self, terminal: Terminal) -> None:
         if terminal.exited or terminal.closing:
             return
         data = terminal.source.read()
@@ -228,7 +177,7 @@ class Holder:
                 # The status follows at once, unless the program closed its terminal and runs on.
                 terminal.deadline = time.monotonic() + _GRACE
 
-    def _type(self, terminal: _Terminal, data: bytes = b"") -> None:
+    def _type(self, terminal: Terminal, data: bytes = b"") -> None:
         waited = bool(terminal.unsent)
         terminal.unsent += data
         while terminal.unsent:
@@ -239,7 +188,7 @@ class Holder:
         if bool(terminal.unsent) != waited and terminal.source.fileno() in self._by_descriptor:
             self._watch(terminal, _IN | _OUT if terminal.unsent else _IN)
 
-    def _exit(self, terminal: _Terminal) -> None:
+    def _exit(self, terminal: Terminal) -> None:
         """The shell is gone, or has let go of its terminal."""
         if not terminal.exited:
             terminal.exited = True
@@ -261,7 +210,7 @@ class Holder:
                 if terminal.closing:
                     terminal.deadline = time.monotonic()
 
-    def _close(self, terminal: _Terminal) -> None:
+    def _close(self, terminal: Terminal) -> None:
         """Begin to end a shell: it is told, then everything it started is killed."""
         if terminal.closing:
             return
@@ -275,7 +224,7 @@ class Holder:
             reaping.signal(terminal.source.pid, signals.SIGCONT)
         terminal.deadline = time.monotonic() + (0 if gone else _GRACE)
 
-    def _end(self, terminal: _Terminal) -> None:
+    def _end(self, terminal: Terminal) -> None:
         gone = terminal.source.status() is not None
         late = reaping.family(terminal.source.pid, terminal.name, ended=gone)
         reaping.end([*terminal.relatives, *late])
