@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 import os
 import re
 import secrets
@@ -18,17 +17,16 @@ from glovebox.box.executor import Call, Handler
 from glovebox.box.terminal import journal, restoring
 from glovebox.box.terminal.account import Account
 from glovebox.box.terminal.channel import Channel, Receiver
-from glovebox.box.terminal.commands import KEEP, Command, Commands
+from glovebox.box.terminal.commands import Command, Commands
 from glovebox.box.terminal.held import Holder
 from glovebox.box.terminal.holder.main import TMUX_SOCKET
 from glovebox.box.terminal.holder.reaping import MARK
 from glovebox.box.terminal.holder.source import ShellSpec
-from glovebox.box.terminal.holder.wire import Held
 from glovebox.box.terminal.inspection.limits import problem
-from glovebox.box.terminal.log import LogFiles
 from glovebox.box.terminal.retention import COLUMNS, ROWS
 from glovebox.box.terminal.session import Session, check_size
 from glovebox.box.terminal.state import StateDirectory
+from glovebox.box.terminal.story import summarize
 from glovebox.box.threads import Threads
 from glovebox.errors import BadSession, NoSuchSession, SessionExists, StartupError
 from glovebox.protocol.actions import CmdRunAction
@@ -130,7 +128,7 @@ class Terminal:
             keep_log=self._log_size,
         )
         if self._state.persistent:
-            await self._restore(await self._holder.find())
+            await self._restore()
         if MAIN not in self._sessions:
             self._add(await self._session(MAIN, self._working_dir))
 
@@ -202,7 +200,7 @@ class Terminal:
             return await session.run(action, call)
         finally:
             if session.journal.overgrown:
-                self._later(session.journal.compact(restoring.summarize, self._threads))
+                self._later(session.journal.compact(summarize, self._threads))
 
     async def _run_static(self, action: CmdRunAction, call: Call) -> CmdOutputObservation | ErrorObservation:
         name = f"{_STATIC}{call.id[:24]}"
@@ -368,37 +366,17 @@ class Terminal:
 
     # After a restart.
 
-    async def _restore(self, held: list[Held]) -> None:
+    async def _restore(self) -> None:
         assert self._state is not None
         assert self._holder is not None
-        assert self._account is not None
-        by_number = {one.number: one for one in held}
-        for name in await self._threads.run(self._state.sessions):
-            directory = await self._threads.run(self._state.session, name)
-            path = os.path.join(directory, "journal")
-            story = restoring.read_story(await self._threads.run(journal.load, path))
-            if story is None:
-                await self._threads.run(self._state.forget, name)
-                continue
-            session = await self._make(story.opened)
-            await self._threads.run(session.journal.rewrite, story.entries(KEEP))
-            session.use_log(await self._threads.run(LogFiles.found, session.log_directory))
-            restoring.restore_commands(session, story)
-            mine = by_number.pop(story.identity.number, None) if story.identity else None
-            if story.opened.static and mine is None:
-                continue
-            self._sessions[name] = session
-            if mine is None:
-                await restoring.restore_without_shell(session, story, self._threads)
-                continue
-            session.attach = self._attach(mine.name)
-            adopt = functools.partial(self._holder.adopt, mine, session.log_directory)
-            group = self._account.gid if self._account.switch else None
-            await restoring.restore_shell(session, story, mine, adopt, group=group, threads=self._threads)
-            if story.opened.static:
+        found = restoring.restore_sessions(
+            self._state, self._holder, make=self._make, account=self._account, threads=self._threads
+        )
+        async for session, held in found:
+            self._sessions[session.name] = session
+            session.attach = self._attach(held) if held else None
+            if session.opened.static:
                 self._later(self._close_after(session))
-        for unknown in by_number.values():
-            self._holder.end(unknown)
 
     async def _close_after(self, session: Session) -> None:
         """End a static session when its command has ended, also if nobody asks for it any more."""

@@ -3,108 +3,68 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from dataclasses import dataclass, field
+import functools
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable
 
-import msgspec
-
+from glovebox.box.terminal import journal
+from glovebox.box.terminal.account import Account
 from glovebox.box.terminal.bash import Bash
 from glovebox.box.terminal.channel import Channel, Receiver
 from glovebox.box.terminal.commands import KEEP, Command
 from glovebox.box.terminal.conversation import Past, Pending
 from glovebox.box.terminal.delivery import Delivery
+from glovebox.box.terminal.held import Holder
 from glovebox.box.terminal.holder.wire import Held
-from glovebox.box.terminal.identity import Identity, Typed
+from glovebox.box.terminal.identity import Typed
 from glovebox.box.terminal.integration import Mark, MarkParser, Report
-from glovebox.box.terminal.journal import (
-    Answered,
-    Began,
-    Ended,
-    Entry,
-    Opened,
-    Reported,
-    Resized,
-    Sent,
-    ShellStarted,
-)
+from glovebox.box.terminal.journal import Began, Opened
 from glovebox.box.terminal.log import LogFiles
 from glovebox.box.terminal.run import Run, ShellEnd
 from glovebox.box.terminal.session import Session, ended_entry
+from glovebox.box.terminal.state import StateDirectory
+from glovebox.box.terminal.story import Story, read_story
 from glovebox.box.threads import Threads
 from glovebox.protocol.terminal import Bill
 
 
-@dataclass(slots=True)
-class Story:
-    """What a journal amounts to."""
+async def restore_sessions(
+    state: StateDirectory,
+    holder: Holder,
+    *,
+    make: Callable[[Opened], Awaitable[Session]],
+    account: Account | None,
+    threads: Threads,
+) -> AsyncIterator[tuple[Session, str | None]]:
+    """Every session that a journal tells of, with the name that its shell has in the holder, if it has one.
 
-    opened: Opened
-    identity: Identity | None = None
-    began: dict[str, Began] = field(default_factory=dict)
-    ended: dict[str, Ended] = field(default_factory=dict)
-    #: By command, the action that was told of its end.
-    answered: dict[str, str] = field(default_factory=dict)
-    #: By command, the last partial report.
-    reported: dict[str, Reported] = field(default_factory=dict)
-    sent: list[Sent] = field(default_factory=list)
-    #: The last command that the present shell was given.
-    last: Began | None = None
+    Shells that no journal knows are ended.
 
-    @property
-    def cwd(self) -> str:
-        """The last directory that is known."""
-        reports = [entry.report for entry in self.ended.values() if entry.report]
-        return next(
-            (report.working_dir for report in reversed(reports) if report.working_dir), self.opened.cwd
-        )
-
-    def entries(self, keep: int) -> list[Entry]:
-        """The same in as few lines as possible, with the newest commands only."""
-        entries: list[Entry] = [self.opened]
-        if self.identity is not None:
-            entries.append(ShellStarted(identity=self.identity))
-        for began in list(self.began.values())[-keep:]:
-            entries.append(began)
-            if began.id in self.reported:
-                entries.append(self.reported[began.id])
-            if began.id in self.ended:
-                entries.append(self.ended[began.id])
-            if began.id in self.answered:
-                entries.append(Answered(id=began.id, action_id=self.answered[began.id]))
-        return entries + list(self.sent)
-
-
-def read_story(entries: list[Entry]) -> Story | None:
-    """What happened to a session; None if the journal does not even say that it was opened."""
-    if not entries or not isinstance(entries[0], Opened):
-        return None
-    story = Story(entries[0])
-    for entry in entries[1:]:
-        match entry:
-            case ShellStarted():
-                story.identity, story.last = entry.identity, None
-            case Began():
-                story.began[entry.id] = story.last = entry
-                story.sent.clear()
-            case Sent():
-                story.sent.append(entry)
-            case Reported():
-                story.reported[entry.id] = entry
-            case Ended():
-                story.ended[entry.id] = entry
-            case Answered():
-                story.answered[entry.id] = entry.action_id
-            case Resized():
-                story.opened = msgspec.structs.replace(story.opened, rows=entry.rows, columns=entry.columns)
-            case Opened():
-                story.opened = entry
-    return story
-
-
-def summarize(entries: list[Entry]) -> list[Entry]:
-    """A journal without what is forgotten."""
-    story = read_story(entries)
-    return story.entries(KEEP) if story else entries
+    Raises:
+        StartupError: the holder is of another version.
+    """
+    held = {one.number: one for one in await holder.find()}
+    group = account.gid if account and account.switch else None
+    for name in await threads.run(state.sessions):
+        directory = await threads.run(state.session, name)
+        story = read_story(await threads.run(journal.load, os.path.join(directory, "journal")))
+        if story is None:
+            await threads.run(state.forget, name)
+            continue
+        session = await make(story.opened)
+        await threads.run(session.journal.rewrite, story.entries(KEEP))
+        session.use_log(await threads.run(LogFiles.found, session.log_directory))
+        restore_commands(session, story)
+        mine = held.pop(story.identity.number, None) if story.identity else None
+        if mine is not None:
+            adopt = functools.partial(holder.adopt, mine, session.log_directory)
+            await restore_shell(session, story, mine, adopt, group=group, threads=threads)
+            yield session, mine.name
+        elif not story.opened.static:
+            await restore_without_shell(session, story, threads)
+            yield session, None
+    for unknown in held.values():
+        holder.end(unknown)
 
 
 def restore_commands(session: Session, story: Story) -> None:
