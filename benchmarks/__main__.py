@@ -24,6 +24,7 @@ from benchmarks.plan import GROUPS, Plan
 from benchmarks.report import Cell, Report, Row
 from benchmarks.servers import Target, given, run
 from benchmarks.start import measure_starts
+from benchmarks.terminal.section import measure_terminal
 from benchmarks.transfer import measure_transfers
 from benchmarks.trivial import calibrate
 
@@ -68,7 +69,7 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="a look in passing: about a minute")
+    parser.add_argument("--quick", action="store_true", help="a look in passing: about three minutes")
     parser.add_argument("--no-reference", action="store_true", help="leave the OpenHands server out")
     parser.add_argument("--bare-reference", action="store_true", help="the OpenHands server without plugins")
     parser.add_argument("--no-swerex", action="store_true", help="leave SWE-ReX out")
@@ -108,7 +109,7 @@ class Run:
         self._calibrate(report)
         if self.plan.wants("start"):
             report.rows += measure_starts(self._present(), self.plan, say)
-        if self.plan.operations or self.plan.wants("upload", "download", "memory"):
+        if self.plan.operations or self.plan.wants("upload", "download", "memory", "terminal"):
             self._measure_running(report)
         self._fill_in(report)
         load = os.getloadavg()[0]
@@ -157,6 +158,17 @@ class Run:
                 report.rows += measure_transfers(targets, self.plan, say)
             if self.plan.wants("memory"):
                 report.rows.append(_memory_row(targets))
+            if self.plan.wants("terminal"):
+                self._measure_terminal(targets, report)
+
+    def _measure_terminal(self, targets: Sequence[Target], report: Report) -> None:
+        try:
+            found = measure_terminal(targets, self.plan.terminal, say)
+        except (Unavailable, LoadError) as problem:
+            self._drop(Glovebox.name, Unavailable(f"terminal: {problem}"))
+            return
+        report.rows += found.rows
+        report.aims += found.aims
 
     def _start_all(self, stack: ExitStack) -> Sequence[Target]:
         """Start every server and keep them all running, so that they can be measured in turns."""

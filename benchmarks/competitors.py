@@ -66,8 +66,9 @@ class Glovebox(Competitor):
 
     name = "glovebox"
 
-    def __init__(self) -> None:
+    def __init__(self, *flags: str) -> None:
         self._program = Path(sys.executable).parent / "glovebox"
+        self._flags = flags
 
     def install(self, say: Say) -> None:
         """It is installed with the project.
@@ -80,7 +81,8 @@ class Glovebox(Competitor):
 
     def command(self, port: int, folder: Path, key: str) -> Sequence[str]:
         """Without the browser, like the others."""
-        return [str(self._program), "serve", str(port), "--working-dir", str(folder), "--no-enable-browser"]
+        plain = [str(self._program), "serve", str(port), "--working-dir", str(folder), "--no-enable-browser"]
+        return [*plain, *self._flags]
 
     def environment(self, home: Path, key: str) -> Mapping[str, str]:
         """The key."""

@@ -65,6 +65,12 @@ class Dialect(Protocol):
     def output(self, body: bytes) -> str:
         """What a command printed."""
 
+    def echo(self, text: str, session: str | None = None) -> Request:
+        """Let a shell print this: the one every command goes to, or a named one."""
+
+    def session(self, name: str) -> Request:
+        """Open another shell. A server that has only one does not know the path."""
+
     def operation(self, name: str, clients: int) -> Operation:
         """The requests of one measure.
 

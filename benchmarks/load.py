@@ -8,6 +8,8 @@ with the last one that was found right. Only a body that differs is parsed and c
 from __future__ import annotations
 
 import gc
+import heapq
+import math
 import resource
 import select
 import socket
@@ -108,15 +110,25 @@ def split_answer(data: bytes) -> tuple[int, bytes, bool] | None:
     if end < 0:
         return None
     head = data[:end].lower()
-    at = head.find(b"content-length:")
-    if at < 0:
-        raise LoadError(f"an answer without a length: {data[:200]!r}")
-    stop = head.find(b"\r", at)
-    length = int(head[at + 15 : stop if stop >= 0 else end])
+    length = _length(head)
     body = data[end + 4 :]
     if len(body) < length:
         return None
     return int(head[9:12]), body[:length], b"connection: close" in head
+
+
+def _length(head: bytes) -> int:
+    """The length that an answer's head, in lower case, says its body has."""
+    at = head.find(b"content-length:")
+    if at < 0:
+        raise LoadError(f"an answer without a length: {head[:200]!r}")
+    return int(head[at + 15 :].partition(b"\r")[0])
+
+
+def _size(data: bytearray) -> int:
+    """How long a whole answer is; 0 while its head is not complete."""
+    end = data.find(_HEADER_END)
+    return end + 4 + _length(bytes(data[:end]).lower()) if end >= 0 else 0
 
 
 def exchange(address: Address, raw: bytes, limit: float = 60.0) -> tuple[int, bytes]:
@@ -128,15 +140,15 @@ def exchange(address: Address, raw: bytes, limit: float = 60.0) -> tuple[int, by
     """
     with socket.create_connection(address, timeout=limit) as connection:
         connection.sendall(raw)
-        data = b""
-        while True:
+        data = bytearray()
+        while not (size := _size(data)) or len(data) < size:
             piece = connection.recv(_RECEIVE)
             if not piece:
                 raise LoadError(f"the server closed the connection after {len(data)} bytes")
             data += piece
-            answer = split_answer(data)
-            if answer is not None:
-                return answer[0], answer[1]
+    answer = split_answer(bytes(data))
+    assert answer is not None
+    return answer[0], answer[1]
 
 
 class _Client:
@@ -149,6 +161,7 @@ class _Client:
         self.sent = 0.0
         self.pending = b""
         self.resent = False
+        self.is_idle = False
         self.socket = self._connect()
 
     def _connect(self) -> socket.socket:
@@ -167,6 +180,7 @@ class _Client:
         return self.script[self.turn]
 
     def send(self) -> None:
+        self.is_idle = False
         self.sent = perf_counter()
         self.socket.sendall(self.script[self.turn].raw)
 
@@ -186,15 +200,21 @@ class _Client:
 
 
 class _Loop:
-    """Drives all clients until the time is over and every answer is in."""
+    """Drives all clients until the time is over, or their scripts are, and every answer is in."""
 
-    def __init__(self, address: Address, scripts: Sequence[Sequence[Request]], limit: float) -> None:
+    def __init__(
+        self, address: Address, scripts: Sequence[Sequence[Request]], limit: float, pace: float = 0.0
+    ) -> None:
         self.poller = select.epoll()
         self.clients: dict[int, _Client] = {}
         self.outcome = Outcome()
         self.limit = limit
+        self.pace = pace
+        #: Clients that pause, by the time of their next request.
+        self.due: list[tuple[float, int, _Client]] = []
         self.waiting = 0
         self.stop_at = 0.0
+        self.is_once = False
         for script in scripts:
             self._register(_Client(address, script))
 
@@ -203,16 +223,24 @@ class _Loop:
         self.clients[number] = client
         self.poller.register(number, select.EPOLLIN)
 
-    def run(self, seconds: float) -> Outcome:
+    def run(self, seconds: float | None) -> Outcome:
         start = perf_counter()
-        self.stop_at = start + seconds
+        self.is_once = seconds is None
+        self.stop_at = math.inf if seconds is None else start + seconds
         give_up = start + self.limit
-        for client in list(self.clients.values()):
-            self.waiting += 1
-            client.send()
+        self.waiting = len(self.clients)
+        for turn, client in enumerate(list(self.clients.values())):
+            if self.pace:  # not all in the same moment
+                self._pause(client, start + self.pace * turn / self.waiting)
+            else:
+                client.send()
         while self.waiting:
-            events = self.poller.poll(max(0.0, give_up - perf_counter()))
-            if not events:
+            now = perf_counter()
+            while self.due and self.due[0][0] <= now:
+                heapq.heappop(self.due)[2].send()
+            wake = min(give_up, self.due[0][0]) if self.due else give_up
+            events = self.poller.poll(max(0.0, wake - now))
+            if not events and perf_counter() >= give_up:
                 break
             for number, _ in events:
                 self._step(number)
@@ -241,16 +269,24 @@ class _Loop:
         self._go_on(client, now)
 
     def _go_on(self, client: _Client, now: float) -> None:
-        if now < self.stop_at:
-            client.send()
-        else:
+        if now >= self.stop_at or (self.is_once and client.turn == 0):
             self.waiting -= 1
             # It has asked for the last time: that the server closes its connection is no loss any more.
             self.poller.unregister(client.socket.fileno())
+        elif self.pace:
+            self._pause(client, client.sent + self.pace)
+        else:
+            client.send()
+
+    def _pause(self, client: _Client, until: float) -> None:
+        client.is_idle = True
+        heapq.heappush(self.due, (until, id(client), client))
 
     def _lost(self, number: int, client: _Client) -> None:
         """Ask again once on a new connection: a server may close one that was idle."""
         self._replace(number, client)
+        if client.is_idle:
+            return
         if client.resent:
             self.outcome.unanswered += 1
             client.next()
@@ -277,10 +313,16 @@ class _Loop:
         self.poller.close()
 
 
-def _drive(address: Address, scripts: Sequence[Sequence[Request]], seconds: float, limit: float) -> Outcome:
+def _drive(
+    address: Address,
+    scripts: Sequence[Sequence[Request]],
+    seconds: float | None,
+    limit: float,
+    pace: float = 0.0,
+) -> Outcome:
     gc.disable()
     try:
-        loop = _Loop(address, scripts, limit)
+        loop = _Loop(address, scripts, limit, pace)
     except OSError as error:
         raise LoadError(f"cannot connect: {error}") from error
     before = resource.getrusage(resource.RUSAGE_SELF)
@@ -295,12 +337,29 @@ def _drive(address: Address, scripts: Sequence[Sequence[Request]], seconds: floa
     return outcome
 
 
-def drive(address: Address, scripts: Sequence[Sequence[Request]], seconds: float, limit: float) -> Outcome:
+def drive(
+    address: Address,
+    scripts: Sequence[Sequence[Request]],
+    seconds: float,
+    limit: float,
+    *,
+    pace: float = 0.0,
+) -> Outcome:
     """Let one client per script ask for this long, each waiting for its answer before it asks again.
 
-    After that no new request is sent, but answers under way are awaited, up to the limit.
+    With a pace, a client asks once in so many seconds (later if its answer is later). After the time no
+    new request is sent, but answers under way are awaited, up to the limit.
 
     Raises:
         LoadError: the server cannot be reached or understood.
     """
-    return in_child(lambda: _drive(address, scripts, seconds, limit), LoadError, limit + 30)
+    return in_child(lambda: _drive(address, scripts, seconds, limit, pace), LoadError, limit + 30)
+
+
+def drive_through(address: Address, scripts: Sequence[Sequence[Request]], limit: float) -> Outcome:
+    """Let one client per script send each of its requests once, each after the answer to the one before.
+
+    Raises:
+        LoadError: the server cannot be reached or understood.
+    """
+    return in_child(lambda: _drive(address, scripts, None, limit), LoadError, limit + 30)

@@ -67,6 +67,17 @@ class OpenHands:
         """Run this in the shell."""
         return self._action("run", {"command": text}, lambda a: a["observation"] == "run")
 
+    def echo(self, text: str, session: str | None = None) -> Request:
+        """Print something, in the main shell or in a named one."""
+        return self._run(f"echo {text}", is_static=False, session=session)
+
+    def session(self, name: str) -> Request:
+        """Open another shell."""
+        body = json.dumps({"name": name}).encode()
+        return Request(
+            http(self.site, "POST", "/sessions", self.key_header, body), lambda status, _: status == 201
+        )
+
     def output(self, body: bytes) -> str:
         """What a command printed."""
         answer = parsed(body)
@@ -148,11 +159,13 @@ class OpenHands:
             http(self.site, "POST", "/list_files", self.key_header, body), when(lambda a: a == LISTING)
         )
 
-    def _run(self, command: str, *, is_static: bool) -> Request:
+    def _run(self, command: str, *, is_static: bool, session: str | None = None) -> Request:
         printed = command.removeprefix("echo ")
         args: dict[str, object] = {"command": command}
         if is_static:
             args["is_static"] = True
+        if session is not None:
+            args["session"] = session
         return self._action(
             "run",
             args,

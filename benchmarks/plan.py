@@ -8,7 +8,30 @@ from dataclasses import dataclass
 from benchmarks.dialects import OPERATIONS
 
 #: What `--only` takes.
-GROUPS = ("start", *OPERATIONS, "upload", "download", "memory")
+GROUPS = ("start", *OPERATIONS, "upload", "download", "memory", "terminal")
+
+
+@dataclass(frozen=True)
+class TerminalPlan:
+    """The size of the measures of the terminal."""
+
+    echo_seconds: float
+    #: How many of the other servers, which need many times as long for one.
+    slow_echoes: int
+    echo_rounds: int
+    stream_lines: int
+    stream_rounds: int
+    output_megabytes: int
+    outputs: int
+    #: Another server that needs longer for one of them is not waited for.
+    slow_output_seconds: float
+    sessions: int
+    crowd_seconds: float
+    #: One after the other in one session.
+    commands: int
+    long_lines: int
+    #: Per server, as a command that went wrong may hang.
+    long_line_seconds: float
 
 
 @dataclass(frozen=True)
@@ -27,6 +50,7 @@ class Plan:
     slow_seconds: float
     transfer_megabytes: int
     transfers: int
+    terminal: TerminalPlan
     groups: frozenset[str]
 
     def wants(self, *groups: str) -> bool:
@@ -51,6 +75,21 @@ def whole(groups: frozenset[str]) -> Plan:
         slow_seconds=6.0,
         transfer_megabytes=100,
         transfers=3,
+        terminal=TerminalPlan(
+            echo_seconds=6.0,
+            slow_echoes=60,
+            echo_rounds=3,
+            stream_lines=500,
+            stream_rounds=3,
+            output_megabytes=100,
+            outputs=2,
+            slow_output_seconds=45.0,
+            sessions=50,
+            crowd_seconds=3.0,
+            commands=20_000,
+            long_lines=20,
+            long_line_seconds=40.0,
+        ),
         groups=groups,
     )
 
@@ -67,5 +106,20 @@ def quick(groups: frozenset[str]) -> Plan:
         slow_seconds=1.5,
         transfer_megabytes=20,
         transfers=1,
+        terminal=TerminalPlan(
+            echo_seconds=0.5,
+            slow_echoes=4,
+            echo_rounds=1,
+            stream_lines=100,
+            stream_rounds=1,
+            output_megabytes=10,
+            outputs=1,
+            slow_output_seconds=8.0,
+            sessions=8,
+            crowd_seconds=0.5,
+            commands=500,
+            long_lines=5,
+            long_line_seconds=15.0,
+        ),
         groups=groups,
     )

@@ -35,6 +35,15 @@ class Row:
     better: str = "lower"
 
 
+@dataclass(frozen=True)
+class Aim:
+    """What was aimed at, what this run shows, and whether that reaches it; None where it was not measured."""
+
+    text: str
+    shown: str
+    reached: bool | None
+
+
 @dataclass
 class Report:
     """Everything a run found out."""
@@ -42,9 +51,10 @@ class Report:
     names: Sequence[str]
     notes: list[str] = field(default_factory=list)
     rows: list[Row] = field(default_factory=list)
+    aims: list[Aim] = field(default_factory=list)
 
     def table(self) -> str:
-        """The report as a Markdown table, with notes above it and long reasons below."""
+        """The report as a Markdown table, with notes above it, long reasons and the aims below."""
         base, others = self.names[0], self.names[1:]
         footnotes: list[str] = []
         grid = [["measure", "unit", *self.names, *(f"{name} ÷ {base}" for name in others)]]
@@ -53,7 +63,17 @@ class Report:
             ratios = [_ratio(row, name, base) for name in others]
             grid.append([row.measure, _unit(row), *cells, *ratios])
         below = [f"[{number}] {text}" for number, text in enumerate(footnotes, 1)]
-        return "\n".join([*(f"- {note}" for note in self.notes), "", *_aligned(grid), "", *below]).rstrip()
+        notes = [f"- {note}" for note in self.notes]
+        below = ["", *below] if below else []
+        return "\n".join([*notes, "", *_aligned(grid), *below, *self._aims()])
+
+    def _aims(self) -> list[str]:
+        if not self.aims:
+            return []
+        reached = {True: "yes", False: "no", None: "not measured"}
+        grid = [["aim", "this run", "reached"]]
+        grid += [[aim.text, aim.shown, reached[aim.reached]] for aim in self.aims]
+        return ["", *_aligned(grid)]
 
     def as_json(self) -> str:
         """The report for programs."""

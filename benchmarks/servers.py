@@ -110,6 +110,12 @@ class Running:
         lines = (self.base / "log").read_text(errors="replace").strip().splitlines()
         return lines[-1][:200] if lines else "no output"
 
+    @property
+    def pid(self) -> int:
+        """The server itself."""
+        assert self._process is not None
+        return self._process.pid
+
     def processes(self) -> set[psutil.Process]:
         """The server, its descendants and its daemons."""
         return family(self._process.pid if self._process else None, self._mark)

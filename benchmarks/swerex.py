@@ -20,6 +20,9 @@ from benchmarks.dialects import (
 )
 from benchmarks.load import Request
 
+#: The session that `opening` makes.
+_MAIN = "default"
+
 
 class SweRex:
     """SWE-ReX's own interface: sessions, files, upload."""
@@ -40,9 +43,7 @@ class SweRex:
 
     def opening(self) -> Script:
         """A session has to be made before the first command."""
-        session = {"session": "default", "session_type": "bash", "startup_timeout": 10}
-        create = self._post("create_session", session, lambda a: a["session_type"] == "bash")
-        return [create, self._run("echo first")]
+        return [self.session(_MAIN), self._run("echo first")]
 
     def operation(self, name: str, clients: int) -> Operation:
         """The requests of one measure.
@@ -64,6 +65,15 @@ class SweRex:
     def command(self, text: str) -> Request:
         """Run this in the session."""
         return self._in_session(text, lambda a: "output" in a)
+
+    def echo(self, text: str, session: str | None = None) -> Request:
+        """Print something, in the session that was opened first or in a named one."""
+        return self._run(f"echo {text}", session or _MAIN)
+
+    def session(self, name: str) -> Request:
+        """Open a session."""
+        body = {"session": name, "session_type": "bash", "startup_timeout": 10}
+        return self._post("create_session", body, lambda a: a["session_type"] == "bash")
 
     def output(self, body: bytes) -> str:
         """What a command printed."""
@@ -99,9 +109,9 @@ class SweRex:
             for letter in "ab"
         ]
 
-    def _in_session(self, command: str, judge: Callable[[Any], bool]) -> Request:
+    def _in_session(self, command: str, judge: Callable[[Any], bool], session: str = _MAIN) -> Request:
         action = {
-            "session": "default",
+            "session": session,
             "command": command,
             "timeout": 60,
             "check": "silent",
@@ -109,9 +119,11 @@ class SweRex:
         }
         return self._post("run_in_session", action, judge)
 
-    def _run(self, command: str) -> Request:
+    def _run(self, command: str, session: str = _MAIN) -> Request:
         printed = command.removeprefix("echo ")
-        return self._in_session(command, lambda a: a["output"].strip() == printed and a["exit_code"] == 0)
+        return self._in_session(
+            command, lambda a: a["output"].strip() == printed and a["exit_code"] == 0, session
+        )
 
     def _execute(self, command: str) -> Request:
         printed = command.removeprefix("echo ")

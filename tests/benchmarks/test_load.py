@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from benchmarks.load import Address, LoadError, Request, drive, exchange, split_answer
+from benchmarks.load import Address, LoadError, Request, drive, drive_through, exchange, split_answer
 from benchmarks.trivial import calibrate
 
 CLOSING_SERVER = """
@@ -86,6 +86,26 @@ def test_every_client_asks_at_least_once_and_its_answer_is_awaited() -> None:
     with server_that_closes("HTTP/1.1") as address:
         outcome = drive(address, [[answers_with(f"/{number}")] for number in range(5)], 0.0, 10)
     assert outcome.right == 5
+
+
+def test_a_script_can_be_sent_once_and_each_of_its_requests_is_answered() -> None:
+    scripts = [[answers_with(f"/{client}/{number}") for number in range(7)] for client in range(3)]
+    with server_that_closes("HTTP/1.1") as address:
+        outcome = drive_through(address, scripts, 10)
+    assert (outcome.right, outcome.wrong, outcome.unanswered) == (21, 0, 0)
+
+
+def test_clients_with_a_pace_ask_no_more_often_than_that() -> None:
+    with server_that_closes("HTTP/1.1") as address:
+        outcome = drive(address, [[answers_with("/a")]] * 4, 0.35, 10, pace=0.1)
+    assert 4 <= outcome.right <= 4 * (1 + outcome.seconds / 0.1)
+    assert (outcome.wrong, outcome.unanswered) == (0, 0)
+
+
+def test_a_large_answer_is_exchanged_whole() -> None:
+    path = "/" + "a" * 60_000
+    with server_that_closes("HTTP/1.1") as address:
+        assert exchange(address, get(path)) == (200, path.encode())
 
 
 def test_nobody_there_is_an_error_and_not_a_result() -> None:

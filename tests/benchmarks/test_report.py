@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from benchmarks.report import Cell, Report, Row
+from benchmarks.report import Aim, Cell, Report, Row
 
 LONG = "it could not be installed because a program is missing"
 
@@ -54,6 +54,14 @@ def test_a_long_reason_stands_once_below_the_table() -> None:
 def test_a_figure_limited_by_the_client_is_marked() -> None:
     report = report_of(Row("rate", "req/s", {"ours": Cell((12345.6,), client_limited=True)}))
     assert cells_of(report, "rate")[1] == "12346†"
+
+
+def test_aims_stand_below_the_table_with_what_became_of_them() -> None:
+    report = report_of(Row("latency", "ms", {"ours": Cell((2.0,))}))
+    report.aims += [Aim("fast", "2 ms", True), Aim("small", "9 MB", False), Aim("far", "n/a", None)]
+    assert cells_of(report, "fast") == ["2 ms", "yes"]
+    assert cells_of(report, "small") == ["9 MB", "no"]
+    assert cells_of(report, "far") == ["n/a", "not measured"]
 
 
 def test_all_columns_are_aligned() -> None:
