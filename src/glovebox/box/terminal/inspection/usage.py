@@ -12,6 +12,7 @@ from glovebox.box.terminal.processes import Process
 
 #: CPU time is told in ticks, and cannot be compared with the clock more exactly than this.
 _SLACK = 0.1
+_CORES = os.cpu_count() or 1
 
 
 @dataclass(frozen=True)
@@ -61,9 +62,11 @@ class Meter:
 
         Quick, as every command pays for it: what it left in the background is not looked for.
         """
-        waited = self._command.cpu_of_shell() if self._command else None
-        if waited is not None:
-            self._cpu = max(self._cpu or 0, waited)
+        if self._command is not None:
+            # In less than a tick nothing can be counted.
+            quick = time.monotonic() - self._begun < 1 / TICKS_PER_SECOND
+            used = 0 if quick else self._command.cpu_of_shell()
+            self._cpu = self._cpu if used is None else max(self._cpu or 0, used)
         return Usage(self._seconds(), self._memory, self._processes)
 
     def _seconds(self) -> float | None:
@@ -71,7 +74,7 @@ class Meter:
             return None
         seconds = self._cpu / TICKS_PER_SECOND
         # An earlier job that ended meanwhile, unseen, is in the shell's account with all it ever used.
-        possible = (time.monotonic() - self._begun) * (os.cpu_count() or 1) + _SLACK
+        possible = (time.monotonic() - self._begun) * _CORES + _SLACK
         return seconds if seconds <= possible else None
 
     def _is_earlier(self, process: Process) -> bool:
