@@ -8,89 +8,125 @@ import pytest
 
 from tests.box.terminal.console import Console, console, eventually
 
+#: What is sent, and what comes back: the output and the exit code.
+MEANINGS = [
+    ("echo 'a  b $HOME \"x\"'", 'a  b $HOME "x"', 0),
+    ('echo "a\tb"', "a       b", 0),
+    ("echo hi !! !x", "hi !! !x", 0),
+    ("cat <<EOF\nhello\n\n  indented\nEOF", "hello\n\n  indented", 0),
+    ("cat <<'EOF'\n$x\nEOF\necho second", "$x\nsecond", 0),
+    ("for i in 1 2; do\n  echo $i\ndone", "1\n2", 0),
+    ("find . -maxdepth 0 -exec echo {} \\;", ".", 0),
+    ("echo a\\|b; echo end;", "a|b\nend", 0),
+    ("# just a comment", "", 0),
+    ("# comment\necho after", "after", 0),
+    ("-n", "bash: -n: command not found", 127),
+    ("Enter", "bash: Enter: command not found", 127),
+    ("echo a\\", "a\\", 0),
+    ("if then fi", "bash: syntax error near unexpected token `then'", 2),
+    ('echo "unterminated', "bash: unexpected EOF while looking for matching `\"'", 2),
+    ("if true; then echo", "bash: syntax error: unexpected end of file", 2),
+    ("(echo", "bash: syntax error: unexpected end of file", 2),
+    ("no_such_command_xyz", "bash: no_such_command_xyz: command not found", 127),
+    ("cd /no/such", "bash: cd: /no/such: No such file or directory", 1),
+    ("local x=1", "bash: local: can only be used in a function", 1),
+    ("bash -c 'kill -9 $$'", "Killed", 137),
+    ("(kill -9 $BASHPID)", "Killed", 137),
+    ("type git", "git is aliased to `git --no-pager'", 0),
+    ("[ -t 0 ] && [ -t 1 ] && [ -t 2 ] && echo tty", "tty", 0),
+    ("stty size; echo $TERM", "1000 1000\ntmux-256color", 0),
+    ("printf 'no newline'", "no newline", 0),
+    ("printf '\\n\\nmiddle\\n\\n'", "middle", 0),
+    ("printf 'a\\xe2'; sleep 0.05; printf '\\x82'; sleep 0.05; printf '\\xac\\n'", "a€", 0),
+    ("echo '日本語 🎉 ok'", "日本語 🎉 ok", 0),
+    ("printf '\\033[?1000h\\033[?1049hfull screen'; echo plain", "full screenplain", 0),
+    ("/bin/echo " + "x" * 200_000, "bash: /bin/echo: Argument list too long", 126),
+    ("set -x; echo hi $(echo in); set +x", "++ echo in\n+ echo hi in\nhi in\n+ set +x", 0),
+    ("echo `", "bash: unexpected EOF while looking for matching ``'", 2),
+    ("printf 'a\\0b\\n'", "ab", 0),
+    ("printf '10%%\\r50%%\\r100%%\\n'", "100%", 0),
+    ("kill -INT $$; echo not reached", "", 130),
+    ("kill -TERM $$; kill -QUIT $$; echo survived", "survived", 0),
+    ("f() { return 7; }; f", "", 7),
+    ("(IFS=/; x=a/b; echo $x; set -f; echo *)", "a b\n*", 0),
+    ("stty -echo; echo quiet; stty echo", "quiet", 0),
+    ("cat /dev/null", "", 0),
+]
 
-@pytest.mark.parametrize(
-    ("command", "content", "exit_code"),
-    [
-        ("echo 'a  b $HOME \"x\"'", 'a  b $HOME "x"', 0),
-        ('echo "a\tb"', "a       b", 0),
-        ("echo hi !! !x", "hi !! !x", 0),
-        ("cat <<EOF\nhello\n\n  indented\nEOF", "hello\n\n  indented", 0),
-        ("cat <<'EOF'\n$x\nEOF\necho second", "$x\nsecond", 0),
-        ("for i in 1 2; do\n  echo $i\ndone", "1\n2", 0),
-        ("find . -maxdepth 0 -exec echo {} \\;", ".", 0),
-        ("echo a\\|b; echo end;", "a|b\nend", 0),
-        ("# just a comment", "", 0),
-        ("# comment\necho after", "after", 0),
-        ("-n", "bash: -n: command not found", 127),
-        ("Enter", "bash: Enter: command not found", 127),
-        ("echo a\\", "a\\", 0),
-        ("if then fi", "bash: syntax error near unexpected token `then'", 2),
-        ('echo "unterminated', "bash: unexpected EOF while looking for matching `\"'", 2),
-        ("if true; then echo", "bash: syntax error: unexpected end of file", 2),
-        ("(echo", "bash: syntax error: unexpected end of file", 2),
-        ("no_such_command_xyz", "bash: no_such_command_xyz: command not found", 127),
-        ("cd /no/such", "bash: cd: /no/such: No such file or directory", 1),
-        ("local x=1", "bash: local: can only be used in a function", 1),
-        ("bash -c 'kill -9 $$'", "Killed", 137),
-        ("(kill -9 $BASHPID)", "Killed", 137),
-        ("type git", "git is aliased to `git --no-pager'", 0),
-        ("[ -t 0 ] && [ -t 1 ] && [ -t 2 ] && echo tty", "tty", 0),
-        ("stty size; echo $TERM", "1000 1000\ntmux-256color", 0),
-        ("printf 'no newline'", "no newline", 0),
-        ("printf '\\n\\nmiddle\\n\\n'", "middle", 0),
-        ("printf 'a\\xe2'; sleep 0.05; printf '\\x82'; sleep 0.05; printf '\\xac\\n'", "a€", 0),
-        ("echo '日本語 🎉 ok'", "日本語 🎉 ok", 0),
-        ("printf '\\033[?1000h\\033[?1049hfull screen'; echo plain", "full screenplain", 0),
-        ("/bin/echo " + "x" * 200_000, "bash: /bin/echo: Argument list too long", 126),
-        ("set -x; echo hi $(echo in); set +x", "++ echo in\n+ echo hi in\nhi in\n+ set +x", 0),
-    ],
-)
-async def test_a_command_means_what_it_would_mean_when_typed(
-    shell: Console, command: str, content: str, exit_code: int
-) -> None:
-    answer = await shell.run(command)
-    assert (answer.content, answer.metadata.exit_code) == (content, exit_code)
-    assert await shell.output("echo fine") == "fine"
+#: What is left behind in a shell.
+DISTURBANCES = [
+    "set -u",
+    "set -f; IFS=x; shopt -s extglob nocasematch",
+    "set -o posix",
+    "set -o vi",
+    "PS1='foo> '; PS2='bar> '; PS4='baz> '",
+    "export PS1='foo> '",
+    "unset PS1",
+    "PROMPT_COMMAND='true'",
+    "unset PROMPT_COMMAND",
+    "PROMPT_COMMAND=()",
+    "export LC_ALL=C; TERM=dumb",
+    "unset -f __gb __gb_begin __gb_end",
+    "unset PATH",
+    "HISTCONTROL=; set +o history",
+    "trap 'true' DEBUG",
+    "trap 'true' ERR",
+    "stty -echo",
+    "stty raw",
+    "exec 2>/dev/null",
+    "exec 9>&1 8<&0 7>/dev/null",
+    "alias echo='echo'; alias builtin=false; printf() { :; }",
+    "umask 777; ulimit -f 0",
+    "suspend",
+    "exec bash",
+    "printf '\\033]1807;D;'",
+    "printf '\\033[?1000h\\033(0\\033='",
+    "unset PS0 PS1 PS2 PS4 PROMPT_COMMAND",
+    "readonly PS0 PS1 PS4 PROMPT_COMMAND IFS PATH",
+    "IFS=/:.; set -f; shopt -s extglob failglob nullglob dotglob",
+    "set -o noclobber -o nounset -o pipefail",
+    "set -n",
+    "set +o emacs",
+    "bind '\"\\C-u\": self-insert'; bind '\"\\C-l\": \"false\\n\"'; bind 'set editing-mode vi'",
+    "shopt -u expand_aliases; shopt -s histverify histreedit",
+    "trap 'echo bye' EXIT",
+    "trap '' INT; trap '' TERM HUP; trap 'true' RETURN; set -T",
+    "export TERM=nonsense LANG=xx_XX; unset LC_ALL",
+    "unset TERM LANG HOME USER PWD OLDPWD",
+    "printf '\\033[?1000h\\033[?1003h\\033[?1006h\\033[?1049h\\033[?25l\\033[2J'",
+    "reset",
+    "stty -icanon -isig -opost -icrnl",
+    "kill -STOP $$",
+    "mkdir gone; cd gone; rmdir ../gone",
+    'echo() { builtin echo "$@"; }; test() { false; }',
+    "history -c; set +o history; HISTFILE=/dev/full",
+    "sleep 100 & disown",
+    "cat <<EOF\nno end",
+]
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        "set -u",
-        "set -f; IFS=x; shopt -s extglob nocasematch",
-        "set -o posix",
-        "set -o vi",
-        "PS1='foo> '; PS2='bar> '; PS4='baz> '",
-        "export PS1='foo> '",
-        "unset PS1",
-        "PROMPT_COMMAND='true'",
-        "unset PROMPT_COMMAND",
-        "PROMPT_COMMAND=()",
-        "export LC_ALL=C; TERM=dumb",
-        "unset -f __gb __gb_begin __gb_end",
-        "unset PATH",
-        "HISTCONTROL=; set +o history",
-        "trap 'true' DEBUG",
-        "trap 'true' ERR",
-        "stty -echo",
-        "stty raw",
-        "exec 2>/dev/null",
-        "exec 9>&1 8<&0 7>/dev/null",
-        "alias echo='echo'; alias builtin=false; printf() { :; }",
-        "umask 777; ulimit -f 0",
-        "suspend",
-        "exec bash",
-        "printf '\\033]1807;D;'",
-        "printf '\\033[?1000h\\033(0\\033='",
-    ],
-)
-async def test_whatever_a_command_does_to_the_shell_the_next_one_works(shell: Console, command: str) -> None:
-    await shell.run(command)
-    answer = await shell.run("echo one; (exit 5)")
-    assert (answer.content, answer.metadata.exit_code) == ("one", 5)
-    answer = await shell.run("echo $?; cd /")
-    assert (answer.content, answer.metadata.working_dir) == ("5", "/")
+async def test_a_command_means_what_it_would_mean_when_typed(shell: Console) -> None:
+    wrong = {}
+    for command, content, exit_code in MEANINGS:
+        answer = await shell.run(command)
+        fine = await shell.run("echo fine")
+        seen = (answer.content, answer.metadata.exit_code, fine.content)
+        if seen != (content, exit_code, "fine"):
+            wrong[command[:100]] = seen
+    assert wrong == {}
+
+
+async def test_whatever_a_command_does_to_the_shell_the_next_one_works(shell: Console) -> None:
+    wrong = {}
+    for number, command in enumerate(DISTURBANCES):
+        session = f"shell{number}"
+        await shell.run(command, session=session)
+        first = await shell.run("echo one; (exit 5)", session=session)
+        second = await shell.run("echo $?; cd /", session=session)
+        seen = (first.content, first.metadata.exit_code, second.content, second.metadata.working_dir)
+        if seen != ("one", 5, "5", "/") or "ended" in first.metadata.prefix + first.metadata.suffix:
+            wrong[command] = seen
+    assert wrong == {}
 
 
 async def test_the_exit_status_is_known_when_the_hook_was_removed(shell: Console) -> None:
@@ -103,6 +139,18 @@ async def test_a_program_cannot_fake_the_end_of_its_command(shell: Console) -> N
     answer = await shell.run(f"printf '{forged}###PS1END###\\n'; sleep 0.2; echo real; (exit 7)")
     assert (answer.content, answer.metadata.exit_code) == ("###PS1END###\nreal", 7)
     assert answer.metadata.working_dir == str(shell.workspace)
+
+
+async def test_marks_that_were_seen_before_are_output(shell: Console) -> None:
+    await shell.run("old=$__gb_token")
+    stale = "\\033]1807;%s;%s\\x1f0\\x1f\\x1fme\\x1fhost\\x1f\\x27/\\x27\\x1f\\x27\\x27\\a"
+    answer = await shell.run(
+        f'printf \'{stale}\' D $old C $old D "$__gb_session" C $__gb_token P "$__gb_session"; '
+        "sleep 0.2; echo real; (exit 7)"
+    )
+    assert (answer.content, answer.metadata.exit_code) == ("real", 7)
+    assert answer.metadata.working_dir == str(shell.workspace)
+    assert await shell.output("echo next") == "next"
 
 
 async def test_a_shell_with_errexit_ends_at_the_first_failure_and_not_before(shell: Console) -> None:
@@ -221,3 +269,33 @@ async def test_startup_files_that_end_the_shell_are_left_out(tmp_path: Path, con
         answer = await shell.run("echo fine")
         assert answer.metadata.exit_code == 0
         assert answer.content.startswith("fine")
+
+
+async def test_extended_patterns_and_arrays_last_from_command_to_command(shell: Console) -> None:
+    await shell.run("shopt -s extglob; declare -A map=([a]=1 [b]=2); map[c]=3; list=(x 'y z')")
+    assert await shell.output("touch aa ab b; echo a@(a|b)") == "aa ab"
+    assert await shell.output('echo "${#map[@]} ${map[c]} ${list[1]}"') == "3 3 y z"
+
+
+async def test_an_error_trap_fires_and_an_exit_trap_waits_for_the_end(shell: Console) -> None:
+    await shell.run("trap 'echo trapped' ERR; trap 'echo bye' EXIT")
+    answer = await shell.run("false")
+    assert set(answer.content.split()) == {"trapped"}
+    assert answer.metadata.exit_code == 1
+    assert await shell.output("true") == ""
+    assert (await shell.run("exit 2")).content == "exit\nbye"
+    assert await shell.output("echo fresh") == "fresh"
+
+
+async def test_a_here_document_without_an_end_ends_with_the_command(shell: Console) -> None:
+    answer = await shell.run("cat <<EOF\nlast")
+    assert answer.content.splitlines()[-1] == "last"
+    assert await shell.output("echo next") == "next"
+
+
+async def test_errors_may_go_elsewhere(shell: Console) -> None:
+    await shell.run("exec 2>errors")
+    assert (await shell.run("echo out; ls /no/such/file")).content == "out"
+    assert await shell.output("grep -c /no/such/file errors") == "1"
+    await shell.run("exec 2>/dev/tty")
+    assert "/no/such/file" in (await shell.run("ls /no/such/file")).content
