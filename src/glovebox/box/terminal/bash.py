@@ -8,14 +8,15 @@ import enum
 import os
 import secrets
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 from glovebox.box.terminal import integration
 from glovebox.box.terminal.account import Account
 from glovebox.box.terminal.channel import Channel, Connect, Receiver
 from glovebox.box.terminal.delivery import Delivery
 from glovebox.box.terminal.identity import Identity, Typed
-from glovebox.box.terminal.inspection.shells import look_at_shell
+from glovebox.box.terminal.inspection.shells import Shell, look_at_shell
 from glovebox.box.terminal.integration import Mark, MarkParser, Report
 from glovebox.box.terminal.retention import Output
 from glovebox.box.terminal.run import Printed, Run, ShellEnd
@@ -30,6 +31,11 @@ _PROMPT_LIMIT = 0.2
 _NO_PROMPT_LIMIT = 0.02
 #: After so long without output a shell may have been replaced by one that does not know us.
 _QUIET = 0.1
+#: The same after something that looks like a prompt.
+_DOUBT = 0.02
+#: How often, and how many times, to look at a shell that does not do what was typed before it is given up.
+_STALL = 1.0
+_MOST_STALLS = 6
 #: Whatever is on the line already, say input that a program did not read, must not become part of ours.
 _DISCARD_LINE = b"\x15"
 _INTERRUPT = b"\x03"
@@ -43,6 +49,7 @@ class _Phase(enum.Enum):
     TYPED = enum.auto()  # the line that runs a command is typed, and the command not begun
     RUNNING = enum.auto()
     REPAIR = enum.auto()  # the command is over, and the shell is being told again to say so
+    DOUBT = enum.auto()  # something that looks like a prompt was printed by a command
     ENDED = enum.auto()  # the end mark is here, the prompt not yet
     PROMPT = enum.auto()  # the prompt is being printed
     GONE = enum.auto()
@@ -72,6 +79,12 @@ class Bash:
         self._stray = Output()
         self._image: tuple[bytes, ...] = ()
         self._prompt_limit = _PROMPT_LIMIT
+        #: Looks at a shell that does not do what was typed.
+        self._stalls = 0
+        #: What came since something that may be a prompt.
+        self._doubtful: list[tuple[bytes, int]] = []
+        #: Somebody else has typed something.
+        self.touched = False
         #: A trap may print something for each line of ours too.
         self._debug_trap = False
         #: While what an earlier server saw is gone through again, up to this place, nothing is typed.
@@ -150,7 +163,7 @@ class Bash:
     @property
     def busy(self) -> bool:
         """Whether a command runs, whoever entered it."""
-        return self._phase in (_Phase.TYPED, _Phase.RUNNING, _Phase.REPAIR)
+        return self._phase in (_Phase.TYPED, _Phase.RUNNING, _Phase.REPAIR, _Phase.DOUBT)
 
     @property
     def exit_status(self) -> int | None:
@@ -182,6 +195,7 @@ class Bash:
         self._run = run
         self._typed = integration.command_line(run.token)
         self._echo.clear()
+        self._stalls = 0
         if self.alive:
             self._phase = _Phase.TYPED
             self._type_command()
@@ -254,10 +268,9 @@ class Bash:
             self._type_command()
         elif self._phase is _Phase.REPAIR:
             # It may have been told already; once more does no harm at a prompt.
-            self._set_timer(_PROMPT_LIMIT, lambda: self._send(integration.REPORT_LINE + b"\r"))
-        check = self._loop.create_task(self._see_image())
-        self._checks.add(check)
-        check.add_done_callback(self._checks.discard)
+            report = integration.report_line(self._run.token) + b"\r"
+            self._set_timer(_PROMPT_LIMIT, lambda: self._send(report))
+        self._later(self._see_image())
         if self.busy:
             self._expect_output()
 
@@ -301,32 +314,55 @@ class Bash:
             self._echo += data
         elif self._phase is _Phase.IDLE:
             self._stray.append(data)
+        elif self._phase is _Phase.DOUBT:
+            self._doubtful.append((data, at))
 
     def _marked(self, mark: Mark, at: int) -> None:
         if mark.kind in "ABP" and mark.token == self._session:
-            self._prompted(mark.kind, at + len(mark.raw))
+            self._prompted(mark, at)
         elif mark.token != self._run.token:
             self._printed(mark.raw, at)  # a stale one, or an imitation
         elif mark.kind == "C" and self._phase is _Phase.TYPED:
             self._stray.append(_without_echo(bytes(self._echo), self._typed, trap=self._debug_trap))
+            if self.touched:  # a line that somebody began to type and left is not output
+                whole, self._stray, self.touched = self._stray.take().data, Output(), False
+                self._stray.append(whole[: whole.rfind(b"\n") + 1])
             self._run.before, self._stray = self._stray, Output()
             self._run.begin(at + len(mark.raw))
             self._phase = _Phase.RUNNING
         elif mark.kind == "D" and self._phase is not _Phase.ENDED and (report := Report.parse(mark)):
             self.report = report
+            if self._phase is _Phase.DOUBT:
+                self._believe_output()
             if self._phase in (_Phase.STARTING, _Phase.TYPED, _Phase.RUNNING, _Phase.REPAIR):
                 self._phase = _Phase.ENDED
                 self._set_timer(self._prompt_limit, self._prompt_missed)
 
     def _prompt_missed(self) -> None:
-        self._prompt_limit = _NO_PROMPT_LIMIT
-        self._finish()
+        self._timer = None
+        self._later(self._look_for_prompt(self._run))
 
-    def _prompted(self, kind: str, after: int) -> None:
+    async def _look_for_prompt(self, run: Run) -> None:
+        """An end was told and no prompt came: it was not shown, or the end is an imitation."""
+        seen = await self._threads.run(look_at_shell, self.channel.pid)
+        if self._run is not run or self._phase is not _Phase.ENDED:
+            return
+        if seen is None or seen.waiting:
+            self._prompt_limit = _NO_PROMPT_LIMIT
+            self._finish()
+        else:
+            self._phase = _Phase.RUNNING
+            self._expect_output()
+
+    def _prompted(self, mark: Mark, at: int) -> None:
+        kind = mark.kind
+        if self._phase is _Phase.DOUBT or (self._phase is _Phase.RUNNING and kind != "A"):
+            self._printed(mark.raw, at)
+            return
         self._prompt_limit = _PROMPT_LIMIT
         if kind == "P":
             if self._phase is _Phase.IDLE:
-                self._enter(after)
+                self._enter(at + len(mark.raw))
         elif kind == "B":
             if self._phase is _Phase.PROMPT:
                 self._phase = _Phase.IDLE
@@ -337,9 +373,19 @@ class Bash:
             self._phase = _Phase.PROMPT
         elif self._phase is _Phase.REPAIR:
             self._phase = _Phase.RUNNING  # a prompt of ours that some other program shows
-        elif self._phase is _Phase.RUNNING and not self._run.repaired:
-            # A prompt, and nothing said before it: the command removed the hook.
-            self._repair_with(integration.REPORT_LINE)
+        elif self._phase is _Phase.RUNNING:
+            # Nothing was said before it: the hook is gone, or the command prints what looks like a prompt.
+            self._run.suspect = True
+            self._phase = _Phase.DOUBT
+            self._doubtful.append((mark.raw, at))
+            self._set_timer(_DOUBT, self._check)
+
+    def _believe_output(self) -> None:
+        """What looked like a prompt was none."""
+        held, self._doubtful = self._doubtful, []
+        self._phase = _Phase.RUNNING
+        for data, at in held:
+            self._printed(data, at)
 
     def _enter(self, after: int) -> None:
         """A person entered a line at the prompt."""
@@ -364,33 +410,65 @@ class Bash:
 
     def _check(self) -> None:
         self._timer = None
-        task = self._loop.create_task(self._look(self._run))
+        self._later(self._look(self._run))
+
+    def _later(self, work: Coroutine[Any, Any, None]) -> None:
+        task = self._loop.create_task(work)
         self._checks.add(task)
         task.add_done_callback(self._checks.discard)
 
     async def _look(self, run: Run) -> None:
-        assert self._channel is not None
-        pid = self._channel.pid
+        pid = self.channel.pid
         seen = await self._threads.run(look_at_shell, pid)
-        if seen is None or self._run is not run or self._phase is not _Phase.RUNNING:
+        if seen is None or self._run is not run or self._timer is not None:
             return
+        if self._phase is _Phase.DOUBT:
+            self._judge(run, at_prompt=seen.waiting and seen.editing)
+        elif self._phase in (_Phase.TYPED, _Phase.REPAIR):
+            self._stalled(pid, at_rest=seen.waiting)
+        elif self._phase is _Phase.RUNNING:
+            self._care(run, seen, pid)
+
+    def _judge(self, run: Run, *, at_prompt: bool) -> None:
+        if at_prompt and not run.repaired:
+            self._doubtful.clear()
+            self._repair_with(integration.report_line(run.token))
+        else:
+            self._believe_output()
+
+    def _stalled(self, pid: int, *, at_rest: bool) -> None:
+        """A line was typed and nothing came of it: a shell that cannot be talked to is of no use."""
+        self._stalls = self._stalls + 1 if at_rest else 0
+        if self._stalls >= _MOST_STALLS:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        else:
+            self._set_timer(_STALL, self._check)
+
+    def _care(self, run: Run, seen: Shell, pid: int) -> None:
+        """Look after a shell that runs a command, or was replaced by one that does not know us."""
         if seen.stopped:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGCONT)
-        elif not seen.waiting or run.repaired:
+        elif not seen.waiting:
             return
+        elif run.repaired:
+            if run.suspect and seen.editing:
+                self._stalled(pid, at_rest=True)
         elif seen.interactive and seen.image != self._image and self._delivery is not None:
             self._image = seen.image
             run.token = self._start_token  # what the new shell learns from the file
             self._repair_with(integration.reload_line(self._delivery.path))
         elif run.suspect and seen.editing:
-            self._repair_with(integration.REPORT_LINE)
+            self._repair_with(integration.report_line(run.token))
 
     def _repair_with(self, line: bytes) -> None:
         self._cancel_timer()
         self._run.repaired = True
         self._phase = _Phase.REPAIR
         self._send(line + b"\r")
+        self._stalls = 0
+        self._set_timer(_STALL, self._check)
 
     def _set_timer(self, delay: float, action: Callable[[], None]) -> None:
         self._cancel_timer()

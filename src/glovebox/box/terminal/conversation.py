@@ -56,8 +56,6 @@ class Pending:
     reported: bool = False
     #: How much of its output has been reported.
     reported_size: int = 0
-    #: An earlier server had begun to report it.
-    restored: bool = False
 
 
 class Host(Protocol):
@@ -203,7 +201,8 @@ class Conversation:
             outcome = await self._wait(pending.run, action)
         finally:
             command.follower = None
-        if outcome is _Outcome.ENDED and pending.run.missed and not pending.prefix and not pending.restored:
+        own = call.id == command.id and not call.resumed
+        if outcome is _Outcome.ENDED and pending.run.missed and not pending.prefix and own:
             # The shell went away just before, after `exec </dev/null` say; a new one takes the command.
             self.pending = None
             return await self._begin(action, text, call, pending.leftover)

@@ -289,8 +289,8 @@ class Holder(asyncio.Protocol):
             del self._channels[number]
             channel.opened.set_exception(OSError(wire.parse_fields(payload)[0]))
         elif kind == wire.SEGMENT:
-            start, path = wire.parse_fields(payload)
-            channel.files.begin_segment(int(start), path)
+            start, path, oldest = wire.parse_fields(payload)
+            channel.files.begin_segment(int(start), path, int(oldest))
         elif kind == wire.EXITED:
             channel.exited(int(payload) if payload else None)
         elif kind == wire.CLOSED:

@@ -12,6 +12,7 @@
 HISTCONTROL=ignoreboth
 bind 'set enable-bracketed-paste off' 2>/dev/null
 bind 'set bell-style none' 2>/dev/null
+bind 'set bind-tty-special-chars off' 2>/dev/null
 PS2=
 alias git='git --no-pager'
 
@@ -50,10 +51,12 @@ __gb_begin() {
     return "$__gb_status"
 }
 
-# Before each prompt: say how the command ended, and put back what it may have replaced.
+# Before each prompt: say how the command (of token $1, if the variable may be lost) ended, and put back what it may have replaced.
 __gb_end() {
     local status=$? - IFS=: directory python= user='\u' host='\h'
     set +eux -f
+    builtin enable printf mapfile eval
+    __gb_token=${1-$__gb_token}
     if [[ $- == *h* ]] && ! declare -F python; then
         # The shell's own search, many times faster than a loop.
         builtin hash python && python=${BASH_CMDS[python]-}

@@ -95,7 +95,7 @@ def startup(*, directory: str) -> str:
 
 def command_line(token: str) -> bytes:
     """The line to type to run the command that waits in the file; short, as readline takes its time."""
-    return b' __gb %s;eval "$__gb"' % token.encode()
+    return b' \\__gb %s;\\eval "$__gb"' % token.encode()
 
 
 def prompt_end(session: str) -> bytes:
@@ -103,8 +103,9 @@ def prompt_end(session: str) -> bytes:
     return _PREFIX + b"B;" + session.encode() + b"\x07"
 
 
-#: The line to type when a prompt came without an end mark: the command took our hook away.
-REPORT_LINE = b" { __gb_end; } >/dev/null 2>&1"
+def report_line(token: str) -> bytes:
+    """The line to type when a prompt came without an end mark: the command took our hook away."""
+    return b" { \\__gb_end %s; } >/dev/null 2>&1" % token.encode()
 
 
 def reload_line(directory: str) -> bytes:

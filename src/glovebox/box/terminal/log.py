@@ -33,9 +33,9 @@ class LogFiles:
                 log.end = int(name) + os.path.getsize(path)
         return log
 
-    def begin_segment(self, start: int, path: str) -> None:
-        """From here on the log is in this file."""
-        self._segments = [one for one in self._segments if one[0] < start]
+    def begin_segment(self, start: int, path: str, oldest: int = 0) -> None:
+        """From here on the log is in this file; what is before `oldest` is not kept any more."""
+        self._segments = [one for one in self._segments if oldest <= one[0] < start]
         self._segments.append((start, path))
         self._close_newest()
 

@@ -124,7 +124,7 @@ async def restore_shell(
     if command is None or command.id in story.answered:
         await shell.replayed.wait()
         return
-    pending = Pending(command, run, restored=True)
+    pending = Pending(command, run)
     session.conversation.pending = pending
     _remember_talk(session, story, held)
     await shell.replayed.wait()
@@ -154,7 +154,7 @@ async def restore_without_shell(session: Session, story: Story, threads: Threads
     if began is None or began.id in story.answered:
         return
     run = Run(began.token, asyncio.get_running_loop(), lambda data: None)
-    pending = Pending(session.command(began.id, began.command, started=began.started), run, restored=True)
+    pending = Pending(session.command(began.id, began.command, started=began.started), run)
     command = pending.command
     if began.id in story.ended:
         command = pending.command = session.commands.get(began.id)

@@ -279,6 +279,7 @@ class Session:
     def type(self, data: bytes) -> None:
         """Press keys, as a person does."""
         if self.shell is not None and self.shell.alive:
+            self.shell.touched = True
             self.shell.channel.write(data)
 
     def resize(self, rows: int, columns: int) -> None:

@@ -33,23 +33,26 @@ class Log:
             self.segments.append((int(name), path))
             self.end = int(name) + os.stat(path).st_size
 
-    def append(self, data: bytes) -> bool:
-        """Add bytes; whether a new segment was begun."""
+    def append(self, data: bytes) -> list[tuple[int, str]]:
+        """Add bytes; the files that were begun."""
         view = memoryview(data)
-        begun = False
+        before = self.segments[-1][0] if self.segments else -1
         while view:
             if self._descriptor < 0 or self._room() <= 0:
                 self._begin()
-                begun = True
             try:
                 written = os.write(self._descriptor, view[: self._room()])
             except OSError:
+                if self._descriptor in self._in_memory:
+                    written = len(view)  # there is no memory either: it is lost
+                    self.end += written
+                    self._begin(in_memory=True)
+                    break
                 self._begin(in_memory=True)
-                begun = True
                 continue
             self.end += written
             view = view[written:]
-        return begun
+        return [segment for segment in self.segments if segment[0] > before]
 
     def close(self) -> None:
         """Write no more; what is in files stays."""

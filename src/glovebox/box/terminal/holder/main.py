@@ -85,6 +85,10 @@ class Holder:
 
     def _handle(self, descriptor: int, event: int) -> None:
         if terminal := self._by_descriptor.get(descriptor):
+            if terminal.closing:
+                self._unwatch(terminal)
+                terminal.deadline = time.monotonic()
+                return
             if event & _OUT:
                 self._type(terminal)
             if event & ~_OUT:
@@ -166,9 +170,9 @@ class Holder:
             return
         data = terminal.source.read()
         if data:
-            if terminal.printed(data):
-                start, path = terminal.log.segments[-1]
-                self._send(wire.SEGMENT, terminal.number, wire.fields(start, path))
+            for start, path in terminal.printed(data):
+                oldest = terminal.log.segments[0][0]
+                self._send(wire.SEGMENT, terminal.number, wire.fields(start, path, oldest))
         elif data is None:
             self._unwatch(terminal)
             if terminal.source.status() is not None:
@@ -223,12 +227,26 @@ class Holder:
             reaping.signal(terminal.source.pid, signals.SIGHUP)
             reaping.signal(terminal.source.pid, signals.SIGCONT)
         terminal.deadline = time.monotonic() + (0 if gone else _GRACE)
+        if not gone and not isinstance(terminal.source, Pty):
+            self._await_end(terminal)
+
+    def _await_end(self, terminal: Terminal) -> None:
+        """Hear of the end of a shell that is not our child."""
+        try:
+            terminal.leave = os.pidfd_open(terminal.source.pid)
+        except (OSError, AttributeError):  # gone already, or a system without it
+            return
+        self._by_descriptor[terminal.leave] = terminal
+        self._poll.register(terminal.leave, _IN)
 
     def _end(self, terminal: Terminal) -> None:
         gone = terminal.source.status() is not None
         late = reaping.family(terminal.source.pid, terminal.name, ended=gone)
         reaping.end([*terminal.relatives, *late])
         del self._terminals[terminal.number]
+        self._unwatch(terminal)
+        if terminal.leave >= 0:
+            os.close(terminal.leave)
         terminal.log.close()
         reaping.remove_directory(terminal.scratch)
         self._send(wire.CLOSED, terminal.number)

@@ -32,6 +32,8 @@ class Terminal:
         #: When to give up waiting: for the status of a shell that left its terminal, or for one to end.
         self.deadline: float | None = None
         self.closing = False
+        #: Readable when a shell that is not our child has ended, while it is being closed.
+        self.leave = -1
         self.relatives: list[Process] = []
         #: Until then, or until these bytes are printed, there is no news: most commands are over by then.
         self.quiet_until = 0.0
@@ -42,8 +44,8 @@ class Terminal:
         self.quiet_until = time.monotonic() + _QUIET
         self._awaited = awaited
 
-    def printed(self, data: bytes) -> bool:
-        """The shell printed something; whether the log goes on in a new file."""
+    def printed(self, data: bytes) -> list[tuple[int, str]]:
+        """The shell printed something; the new files that the log goes on in."""
         self.dirty = True
         if self.quiet_until and (len(data) >= _MUCH or self._awaited in data):
             self.quiet_until = 0.0

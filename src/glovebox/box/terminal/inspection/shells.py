@@ -24,6 +24,10 @@ class Shell:
     editing: bool
 
 
+#: Options that give a bash nothing to run.
+_HARMLESS = {b"-i", b"-l", b"--login", b"--norc", b"--noprofile", b"--noediting", b"--posix", b"-O"}
+
+
 def look_at_shell(pid: int) -> Shell | None:
     """Look at a shell; `None` if that is not possible. Blocks."""
     try:
@@ -33,13 +37,20 @@ def look_at_shell(pid: int) -> Shell | None:
     except OSError:
         return None
     fields, seen = processes.split(stat), processes.Process(pid, stat)
-    name, *options = [argument for argument in arguments if argument] or [b""]
+    options = [argument for argument in arguments[1:] if argument]
     modes = tty.modes(seen)
     return Shell(
         image=tuple(fields[23:26]),
         stopped=seen.state == "T",
         waiting=seen.state == "S" and seen.group == seen.foreground == pid,
-        interactive=os.path.basename(name).lstrip(b"-") == b"bash"
-        and set(options) <= {b"-i", b"-l", b"--login"},
+        interactive=_program(pid) == "bash" and set(options) <= _HARMLESS,
         editing=modes is not None and modes.line_editor,
     )
+
+
+def _program(pid: int) -> str:
+    """The program that a process runs, whatever name it was given."""
+    try:
+        return os.path.basename(os.readlink(f"/proc/{pid}/exe")).partition(" ")[0]
+    except OSError:
+        return ""
