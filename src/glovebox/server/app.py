@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -11,6 +12,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route, WebSocketRoute
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from glovebox.box.box import Box
 from glovebox.errors import (
@@ -29,6 +31,9 @@ from glovebox.server.guard import KEY_HEADER, Guard
 from glovebox.server.parameters import InvalidParameter
 from glovebox.server.responses import ERROR_HEADER, error_response, invalid_request, refused, unexpected
 from glovebox.server.routes import box_endpoints
+
+#: Paths that are called all the time.
+OFTEN = ("/execute_action",)
 
 EDGE_ERRORS: dict[int, type[GloveboxError]] = {404: NotFound, 405: MethodNotAllowed}
 
@@ -55,9 +60,11 @@ def create_app(box: Box, closing: asyncio.Event | None = None) -> Starlette:
             origins=settings.cors_origins,
         )
     )
+    endpoints = box_endpoints(box, closing or asyncio.Event())
+    middleware.append(Middleware(Direct, endpoints=[one for one in endpoints if one.path in OFTEN]))
     return Starlette(
         routes=[
-            *(_route(endpoint) for endpoint in box_endpoints(box, closing or asyncio.Event())),
+            *map(_route, endpoints),
             WebSocketRoute("/sessions/{name}/attach", Attach(box).__call__),
         ],
         middleware=middleware,
@@ -71,6 +78,32 @@ def create_app(box: Box, closing: asyncio.Event | None = None) -> Starlette:
             Exception: _unforeseen,
         },
     )
+
+
+class Direct:
+    """ASGI middleware that hands the request of every action to its endpoint, past the router.
+
+    That saves a twentieth of the time of a short command.
+    """
+
+    def __init__(self, app: ASGIApp, endpoints: Iterable[Endpoint]) -> None:
+        self._app = app
+        self._handles = {(endpoint.method, endpoint.path): endpoint.handle for endpoint in endpoints}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Call the endpoint, or the router."""
+        handle = self._handles.get((scope.get("method", ""), scope.get("path", "")))
+        if handle is None:
+            await self._app(scope, receive, send)
+            return
+        request = Request(scope, receive)
+        try:
+            response = await handle(request)
+        except ClientDisconnect as error:
+            response = await _gone(request, error)
+        except TooLarge as error:
+            response = await _known(request, error)
+        await response(scope, receive, send)
 
 
 def _route(endpoint: Endpoint) -> Route:

@@ -8,23 +8,19 @@ import enum
 import os
 import secrets
 import signal
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 from glovebox.box.terminal import integration
-from glovebox.box.terminal.account import Account
-from glovebox.box.terminal.channel import Channel, Connect, Receiver
+from glovebox.box.terminal.channel import Channel, Receiver
 from glovebox.box.terminal.delivery import Delivery
-from glovebox.box.terminal.identity import Identity, Typed
+from glovebox.box.terminal.identity import Typed
 from glovebox.box.terminal.inspection.shells import Shell, look_at_shell
 from glovebox.box.terminal.integration import Mark, MarkParser, Report
 from glovebox.box.terminal.retention import Output
 from glovebox.box.terminal.run import Printed, Run, ShellEnd
 from glovebox.box.threads import Threads
-from glovebox.errors import StartupError
 
-#: How long the user's startup files may take.
-_START_LIMIT = 20.0
 #: How long a prompt may take to follow the end mark.
 _PROMPT_LIMIT = 0.2
 #: The same when the last one did not come, as the shell's stderr is not the terminal.
@@ -66,10 +62,9 @@ class Bash:
         self._threads = threads
         self._parser = MarkParser()
         self._phase = _Phase.STARTING
-        self._session = session_token or secrets.token_hex(8)
-        self._start_token = start_token or secrets.token_hex(8)
-        self._run = Run(self._start_token, self._loop, self._send)
-        self._typed = b""
+        self.session_token = session_token or secrets.token_hex(8)
+        self.start_token = start_token or secrets.token_hex(8)
+        self._run = Run(self.start_token, self._loop, self._send)
         self._echo = bytearray()
         self._timer: asyncio.TimerHandle | None = None
         self._checks: set[asyncio.Task[None]] = set()
@@ -91,8 +86,8 @@ class Bash:
         self._replay_until: int | None = None
         self.replayed = asyncio.Event()
         self.replayed.set()
-        #: Whether the command that an earlier server prepared was typed too.
-        self._given = True
+        #: The input that typed the last command of an earlier server, if it came to that.
+        self._typed_number = 0
         #: The newest report.
         self.report: Report | None = None
         #: Told when somebody enters a line at the prompt: the run, and what was typed.
@@ -100,60 +95,36 @@ class Bash:
         #: Told of whatever the terminal prints.
         self.printed: Callable[[], None] | None = None
 
-    @classmethod
-    async def start(
-        cls, connect: Connect, account: Account, *, cwd: str, log: str, threads: Threads
-    ) -> tuple[Bash, Identity]:
-        """Start a shell in a directory and wait for its first prompt.
+    async def begin(self, delivery: Delivery, connect: Callable[[Receiver], Awaitable[Channel]]) -> bool:
+        """Start it, and wait for its first prompt; whether that came.
 
         Raises:
-            StartupError: there is no bash, or it does not come to a prompt even without the user's files.
+            OSError: there is no bash.
         """
-        for user_files in (True, False):
-            shell = cls(threads)
-            identity: Identity | None = None
-            try:
-                async with asyncio.timeout(_START_LIMIT):
-                    identity = await shell._begin(connect, account, cwd, log, user_files=user_files)
-            except TimeoutError:
-                pass
-            finally:  # also when whoever waits has given up
-                if identity is None:
-                    await shell.close()
-            if identity is not None:
-                return shell, identity
-        raise StartupError("bash did not come to a prompt")
+        self._delivery = delivery
+        self._channel = await connect(self)
+        if not isinstance(await self._run.ended, Report):
+            return False
+        await self._see_image()
+        return True
 
-    @classmethod
-    def restore(
-        cls,
-        identity: Identity,
-        delivery: Delivery,
-        adopt: Callable[[Receiver, int], Channel],
-        *,
-        end: int,
-        typed: Typed | None,
-        threads: Threads,
-    ) -> tuple[Bash, Run]:
-        """A shell that an earlier server started, and what it does now: that is in its log, up to `end`.
-
-        `typed` is the last command it was given, if any; without one the log is gone through from its start.
-        """
-        shell = cls(threads, identity.session_token, identity.start_token)
-        shell._delivery = delivery
-        position = identity.position
-        if typed is not None:
-            position = typed.position
-            shell._run = Run(typed.token, shell._loop, shell._send, typed.printed)
-            shell._typed = integration.command_line(typed.token)
-            shell._phase = _Phase.TYPED
-        shell.replayed.clear()
-        shell._replay_until = end
-        shell._channel = channel = adopt(shell, position)
-        shell._given = typed is None or channel.inputs >= typed.input_number
+    def go_on(
+        self, delivery: Delivery, adopt: Callable[[Receiver, int], Channel], position: int, end: int
+    ) -> Run:
+        """Go on with a shell that an earlier server started: what it did is in its log, up to `end`."""
+        self._delivery = delivery
+        self.replayed.clear()
+        self._replay_until = end
+        self._channel = adopt(self, position)
         if position >= end:
-            shell._loop.call_soon(shell._caught_up)
-        return shell, shell._run
+            self._loop.call_soon(self._caught_up)
+        return self._run
+
+    def remember(self, typed: Typed) -> None:
+        """The last command that an earlier server gave it."""
+        self._run = Run(typed.token, self._loop, self._send, typed.printed)
+        self._phase = _Phase.TYPED
+        self._typed_number = typed.input_number
 
     @property
     def alive(self) -> bool:
@@ -181,11 +152,11 @@ class Bash:
         assert self._delivery is not None
         if self._delivery.lost:
             await self._threads.run(self._delivery.restore)
+        run = Run(secrets.token_urlsafe(6), self._loop, self._send, printed)
         if len(command) > _LARGE:
             await self._threads.run(self._delivery.put, command)
         else:
             self._delivery.put(command)
-        run = Run(secrets.token_hex(4), self._loop, self._send, printed)
         run.suspect = b"PROMPT_COMMAND" in command or b"PS1" in command
         self._debug_trap = self._debug_trap or (b"trap" in command and b"DEBUG" in command)
         return run
@@ -193,7 +164,6 @@ class Bash:
     def run(self, run: Run) -> None:
         """Run the command that was prepared."""
         self._run = run
-        self._typed = integration.command_line(run.token)
         self._echo.clear()
         self._stalls = 0
         if self.alive:
@@ -228,32 +198,6 @@ class Bash:
             delivery, self._delivery = self._delivery, None
             await self._threads.run(delivery.close)
 
-    async def _begin(
-        self, connect: Connect, account: Account, cwd: str, log: str, *, user_files: bool
-    ) -> Identity | None:
-        group = account.gid if account.switch else None
-        self._delivery = delivery = await self._threads.run(
-            Delivery, session=self._session, token=self._start_token, group=group
-        )
-        rcfile = delivery.startup if user_files else delivery.hooks
-        try:
-            self._channel = await connect(rcfile=rcfile, cwd=cwd, log=log, receiver=self)
-        except OSError as error:
-            await self.close()
-            raise StartupError(f"bash could not be started: {error}") from error
-        position = self._channel.position
-        if not isinstance(await self._run.ended, Report):
-            return None
-        await self._see_image()
-        return Identity(
-            number=self._channel.number,
-            session_token=self._session,
-            start_token=self._start_token,
-            directory=delivery.path,
-            position=position,
-            user_files=user_files,
-        )
-
     async def _see_image(self) -> None:
         seen = await self._threads.run(look_at_shell, self.channel.pid)
         self._image = seen.image if seen else ()
@@ -264,7 +208,7 @@ class Bash:
         """Everything that was printed before is known again."""
         self._replay_until = None
         self.replayed.set()
-        if self._phase is _Phase.TYPED and not self._given:
+        if self._phase is _Phase.TYPED and self.channel.inputs < self._typed_number:
             self._type_command()
         elif self._phase is _Phase.REPAIR:
             # It may have been told already; once more does no harm at a prompt.
@@ -279,8 +223,8 @@ class Bash:
             self._channel.write(data)
 
     def _type_command(self) -> None:
-        line = _DISCARD_LINE + self._typed + b"\r"
-        self.channel.write(line, integration.prompt_end(self._session))
+        line = _DISCARD_LINE + integration.command_line(self._run.token) + b"\r"
+        self.channel.write(line, integration.prompt_end(self.session_token))
 
     # What the channel tells.
 
@@ -318,12 +262,12 @@ class Bash:
             self._doubtful.append((data, at))
 
     def _marked(self, mark: Mark, at: int) -> None:
-        if mark.kind in "ABP" and mark.token == self._session:
+        if mark.kind in "ABP" and mark.token == self.session_token:
             self._prompted(mark, at)
         elif mark.token != self._run.token:
             self._printed(mark.raw, at)  # a stale one, or an imitation
         elif mark.kind == "C" and self._phase is _Phase.TYPED:
-            self._stray.append(_without_echo(bytes(self._echo), self._typed, trap=self._debug_trap))
+            self._stray.append(_without_echo(bytes(self._echo), self._run.token, trap=self._debug_trap))
             if self.touched:  # a line that somebody began to type and left is not output
                 whole, self._stray, self.touched = self._stray.take().data, Output(), False
                 self._stray.append(whole[: whole.rfind(b"\n") + 1])
@@ -457,7 +401,7 @@ class Bash:
                 self._stalled(pid, at_rest=True)
         elif seen.interactive and seen.image != self._image and self._delivery is not None:
             self._image = seen.image
-            run.token = self._start_token  # what the new shell learns from the file
+            run.token = self.start_token  # what the new shell learns from the file
             self._repair_with(integration.reload_line(self._delivery.path))
         elif run.suspect and seen.editing:
             self._repair_with(integration.report_line(run.token))
@@ -480,9 +424,9 @@ class Bash:
             self._timer = None
 
 
-def _without_echo(data: bytes, typed: bytes, *, trap: bool) -> bytes:
+def _without_echo(data: bytes, token: str, *, trap: bool) -> bytes:
     """The lines that were printed while a line was typed, without it and what a trace or trap said of it."""
-    before, _, after = data.partition(typed)
+    before, _, after = data.partition(integration.command_line(token))
     before = before[: before.rfind(b"\n") + 1]  # the rest is the prompt, drawn again
     _, _, rest = after.partition(b"\n")
     return before if trap or b"__gb" in rest else before + rest

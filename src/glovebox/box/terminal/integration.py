@@ -94,7 +94,11 @@ def startup(*, directory: str) -> str:
 
 
 def command_line(token: str) -> bytes:
-    """The line to type to run the command that waits in the file; short, as readline takes its time."""
+    """The line to type to run the command that waits in the file; short, as readline takes its time.
+
+    The token is typed because nothing that is typed can be read again: a program that finds the file learns
+    nothing from it.
+    """
     return b' \\__gb %s;\\eval "$__gb"' % token.encode()
 
 

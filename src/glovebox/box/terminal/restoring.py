@@ -9,7 +9,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 from glovebox.box.terminal import journal
 from glovebox.box.terminal.account import Account
-from glovebox.box.terminal.bash import Bash
 from glovebox.box.terminal.channel import Channel, Receiver
 from glovebox.box.terminal.commands import KEEP, Command
 from glovebox.box.terminal.conversation import Past, Pending
@@ -22,6 +21,7 @@ from glovebox.box.terminal.journal import Began, Opened
 from glovebox.box.terminal.log import LogFiles
 from glovebox.box.terminal.run import Run, ShellEnd
 from glovebox.box.terminal.session import Session, ended_entry
+from glovebox.box.terminal.starting import restore_bash
 from glovebox.box.terminal.state import StateDirectory
 from glovebox.box.terminal.story import Story, read_story
 from glovebox.box.threads import Threads
@@ -117,7 +117,7 @@ async def restore_shell(
             position=last.position,
             printed=None if ended else command.printed,
         )
-    shell, run = Bash.restore(story.identity, delivery, adopt, end=held.end, typed=typed, threads=threads)
+    shell, run = restore_bash(story.identity, delivery, adopt, end=held.end, typed=typed, threads=threads)
     session.use(shell)
     if command is not None and not ended:
         session.see_to(command, run)

@@ -26,6 +26,7 @@ from glovebox.box.terminal.log import PIECE, LogFiles
 from glovebox.box.terminal.monitor import Monitor
 from glovebox.box.terminal.presentation import plain
 from glovebox.box.terminal.run import Run, ShellEnd
+from glovebox.box.terminal.starting import start_bash
 from glovebox.box.threads import Threads
 from glovebox.errors import BadSession, CommandEnded, SessionTaken, StartupError
 from glovebox.protocol.actions import CmdRunAction
@@ -230,7 +231,7 @@ class Session:
             dead, self.shell = self.shell, None
             self._former.append(dead)
             await dead.remove_files()
-        shell, identity = await Bash.start(
+        shell, identity = await start_bash(
             self._connect, self._account, cwd=self.cwd, log=self.log_directory, threads=self._threads
         )
         self.journal.append(ShellStarted(identity=identity))

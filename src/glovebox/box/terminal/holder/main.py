@@ -46,6 +46,8 @@ class Holder:
         self._server: sockets.socket | None = None
         self._frames = wire.Frames()
         self._outbox = bytearray()
+        #: The server does not take any more just now.
+        self._full = False
         self._abandoned: float | None = None
         self._quitting = False
         self._wakeup, wake = os.pipe()
@@ -267,6 +269,7 @@ class Holder:
         self._server = server
         self._frames = wire.Frames()
         self._outbox.clear()
+        self._full = False
         self._abandoned = None
         self._poll.register(server.fileno(), _IN)
         held = [terminal.describe() for terminal in self._terminals.values() if not terminal.closing]
@@ -331,11 +334,14 @@ class Holder:
             while self._outbox:
                 del self._outbox[: self._server.send(self._outbox)]
         except BlockingIOError:
+            self._full = True
             self._poll.register(self._server.fileno(), _IN | _OUT)
             return
         except OSError:
             return  # it is gone; reading will say so
-        self._poll.register(self._server.fileno(), _IN)
+        if self._full:
+            self._full = False
+            self._poll.register(self._server.fileno(), _IN)
 
     def _tell_news(self) -> None:
         """Tell how far the logs are; a server that is busy hears of the newest only."""

@@ -13,6 +13,8 @@ from glovebox.box.terminal.holder.source import ShellSpec
 _READ_SIZE = 65_536
 #: Bytes taken at a time; other terminals want a turn too.
 _READ_LIMIT = 262_144
+#: After so little there is most likely no more; if there is, it is told at once.
+_SHORT = 1_024
 
 
 class Pty:
@@ -78,6 +80,8 @@ class Pty:
                 return b"".join(pieces) or None
             pieces.append(piece)
             size += len(piece)
+            if len(piece) < _SHORT:
+                break
         if not pieces and self._exited:
             return None
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
