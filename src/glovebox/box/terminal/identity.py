@@ -19,7 +19,6 @@ class Identity(Message):
     directory: str
     #: Where in the log it begins.
     position: int
-    user_files: bool = True
 
 
 @dataclass(frozen=True, slots=True)

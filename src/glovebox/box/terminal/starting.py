@@ -77,7 +77,6 @@ async def _begin(
         start_token=shell.start_token,
         directory=delivery.path,
         position=position,
-        user_files=user_files,
     )
 
 
