@@ -65,6 +65,7 @@ async def console(
     *,
     kind: str = "pty",
     no_change_timeout: float = 10.0,
+    log_size: int = 1 << 30,
     username: str | None = None,
     **environment: str,
 ) -> AsyncIterator[Console]:
@@ -85,6 +86,7 @@ async def console(
         },
         no_change_timeout=no_change_timeout,
         kind=kind,
+        log_size=log_size,
     )
     try:
         await terminal.start()

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import getpass
 import os
 import signal
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
-from glovebox.box.events import EventLog
-from glovebox.box.terminal.manager import Terminal
 from tests.box.terminal.console import Console, console, eventually
 from tests.support.running import wait_until
 
@@ -88,36 +83,17 @@ async def test_input_never_becomes_a_command(tmp_path: Path) -> None:
         assert not (shell.workspace / "wrong").exists()
 
 
-@contextlib.asynccontextmanager
-async def small_log(directory: Path, size: int, kind: str = "pty") -> AsyncIterator[Console]:
-    events = EventLog()
-    terminal = Terminal(
-        events=events,
-        working_dir=str(directory),
-        username=getpass.getuser(),
-        no_change_timeout=10,
-        environment={"PATH": os.environ["PATH"], "HOME": str(directory)},
-        log_size=size,
-        kind=kind,
-    )
-    try:
-        await terminal.start()
-        yield Console(terminal, directory, events)
-    finally:
-        await terminal.close()
-
-
 async def test_a_reader_that_is_far_behind_still_sees_the_end(tmp_path: Path, kind: str) -> None:
-    async with small_log(tmp_path, 4_000_000, kind) as shell:
+    async with console(tmp_path, kind=kind, log_size=4_000_000) as shell:
         script = "touch begun; head -c 6000000 /dev/zero | tr '\\0' x; touch made; (exit 5)"
         running = asyncio.ensure_future(shell.run(script, blocking=True))
-        await eventually((tmp_path / "begun").exists, "it runs")
-        wait_until((tmp_path / "made").exists, 20, "the output")  # the event loop is busy elsewhere
+        await eventually((shell.workspace / "begun").exists, "it runs")
+        wait_until((shell.workspace / "made").exists, 20, "the output")  # the event loop is busy elsewhere
         assert (await running).metadata.exit_code == 5
 
 
 async def test_a_small_log_loses_nothing_that_it_keeps(tmp_path: Path) -> None:
-    async with small_log(tmp_path, 500_000) as shell:
+    async with console(tmp_path, log_size=500_000) as shell:
         for _ in range(20):
             await shell.run("printf '%0300000d' 0", blocking=True)
             command = shell.terminal.session("main").commands.of_session("main")[-1]

@@ -22,6 +22,7 @@ from glovebox.box.terminal.held import Holder
 from glovebox.box.terminal.holder.main import TMUX_SOCKET
 from glovebox.box.terminal.holder.reaping import MARK
 from glovebox.box.terminal.holder.source import ShellSpec
+from glovebox.box.terminal.holder.tmux import attach_command
 from glovebox.box.terminal.inspection.limits import problem
 from glovebox.box.terminal.retention import COLUMNS, ROWS
 from glovebox.box.terminal.session import Session, check_size
@@ -101,7 +102,7 @@ class Terminal:
     @property
     def attach_line(self) -> str | None:
         """What to type to attach to the main shell with tmux, if it is held by tmux."""
-        return self._attach(MAIN)  # the beginning of a name is enough for tmux
+        return self._attach(MAIN)
 
     # Its life.
 
@@ -357,7 +358,7 @@ class Terminal:
     def _attach(self, name: str) -> str | None:
         if self._kind != "tmux" or self._state is None:
             return None
-        return shlex.join(["tmux", "-S", self._tmux_socket, "attach", "-t", name])
+        return shlex.join(attach_command(self._tmux_socket, name))
 
     @property
     def _tmux_socket(self) -> str:

@@ -20,7 +20,7 @@ import pytest
 
 from glovebox.box.terminal.holder.control_mode import ControlMode, Marks
 from glovebox.box.terminal.holder.source import ShellSpec, Source
-from glovebox.box.terminal.holder.tmux import TmuxServer
+from glovebox.box.terminal.holder.tmux import TmuxServer, attach_command
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc"),
@@ -424,8 +424,8 @@ class TestEnding:
 
 def command(server: TmuxServer, *arguments: str) -> str:
     """Have tmux do something that a person could."""
-    program = server.attach_command("shell")[:5]
-    return subprocess.run([*program, *arguments], check=True, capture_output=True, text=True).stdout.strip()
+    program = ["tmux", "-S", server.socket, *arguments]
+    return subprocess.run(program, check=True, capture_output=True, text=True).stdout.strip()
 
 
 class Person:
@@ -461,7 +461,7 @@ def attach(server: TmuxServer) -> Iterator[Callable[[str], Person]]:
     def join(name: str) -> Person:
         # Keys that come at once are keys, not something pasted.
         command(server, "set-option", "-g", "assume-paste-time", "0")
-        people.append(Person(server.attach_command(name)))
+        people.append(Person(attach_command(server.socket, name)))
         return people[-1]
 
     yield join

@@ -37,6 +37,11 @@ _UNHURRIED = "pause-after=4000000"
 _KEEPER = 'exec "$0" -I -S "$@" "$TMUX" "$TMUX_PANE"'
 
 
+def attach_command(socket: str, name: str) -> list[str]:
+    """The command with which a person joins a shell; the beginning of its name is enough."""
+    return ["tmux", "-S", socket, "attach", "-t", name]
+
+
 class TmuxServer:
     """A tmux of our own at the address `socket`, which runs while there are shells in it.
 
@@ -44,15 +49,10 @@ class TmuxServer:
     """
 
     def __init__(self, socket: str, program: str = "tmux") -> None:
-        self._socket = socket
+        self.socket = socket
         self._program = program
         #: The clients that hold a shell each.
         self._clients: set[int] = set()
-
-    def attach_command(self, name: str) -> list[str]:
-        """The command with which a person joins a shell."""
-        session = name.replace(".", "_").replace(":", "_")  # tmux does not have these in names
-        return self._command("attach-session", "-t", f"={session}")
 
     def open(self, spec: ShellSpec) -> TmuxSource:
         """Start a shell; a directory that cannot be entered becomes the home.
@@ -72,7 +72,7 @@ class TmuxServer:
 
     def _open(self, spec: ShellSpec) -> TmuxSource:
         # On a command line anybody could read it.
-        path = f"{self._socket}.{spec.name}"
+        path = f"{self.socket}.{spec.name}"
         secret = b"%d" % int.from_bytes(os.urandom(16), "big")
         _discard(path)
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -127,7 +127,7 @@ class TmuxServer:
                 pass  # it may say that there is none
 
     def _command(self, *arguments: str) -> list[str]:
-        return [self._program, "-S", self._socket, "-f", os.devnull, *arguments]
+        return [self._program, "-S", self.socket, "-f", os.devnull, *arguments]
 
 
 class TmuxSource:
