@@ -24,6 +24,15 @@
     │   ├── CommandEnded       command_ended           there is nothing left to signal
     │   ├── SessionTaken       session_taken           a person has taken the session over
     │   └── OutputGone         output_gone             the log does not reach back so far
+    ├── PluginError            plugin_error            something about a plugin could not be done
+    │   ├── PluginFailed       plugin_failed           a plugin did not start, or has crashed
+    │   ├── PluginNeeded       plugin_needed           the box cannot do without it
+    │   └── NoSuchPlugin       no_such_plugin          no plugin of that name is loaded
+    ├── NotebookError          notebook_failed         a kernel or a cell could not be dealt with
+    │   ├── NoSuchKernel       no_such_kernel          no kernel has that name
+    │   ├── NoSuchCell         no_such_cell            no cell has that id, or it is forgotten
+    │   ├── KernelExists       kernel_exists           the name is taken
+    │   └── BadKernel          bad_kernel              a name or kernelspec that cannot be
     └── TransferError          transfer_failed         an upload or download that was refused
         ├── BadArchive         bad_archive             not a zip, or one that must not be unpacked
         └── TooLarge           too_large               beyond the configured size
@@ -40,6 +49,8 @@ class GloveboxError(Exception):
     """The root: something went wrong that a caller can be told about."""
 
     code: ClassVar[str] = "error"
+    #: What the box's own endpoints answer with; those of the contract have rules of their own.
+    status: ClassVar[int] = 500
 
     @property
     def message(self) -> str:
@@ -63,6 +74,7 @@ class RequestError(GloveboxError):
     """The request is malformed: body, query or headers."""
 
     code = "request_invalid"
+    status = 422
 
 
 class InvalidKey(RequestError):
@@ -147,42 +159,109 @@ class NoSuchSession(TerminalError):
     """No session has that name."""
 
     code = "no_such_session"
+    status = 404
 
 
 class SessionExists(TerminalError):
     """The name is taken."""
 
     code = "session_exists"
+    status = 409
 
 
 class BadSession(TerminalError):
     """A name, size, signal or limit that a session cannot have."""
 
     code = "bad_session"
+    status = 422
 
 
 class NoSuchCommand(TerminalError):
     """No command has that id, or it is so old that it is forgotten."""
 
     code = "no_such_command"
+    status = 404
 
 
 class CommandEnded(TerminalError):
     """The command has ended, and there is nothing left to signal."""
 
     code = "command_ended"
+    status = 409
 
 
 class SessionTaken(TerminalError):
     """A person has taken the session over."""
 
     code = "session_taken"
+    status = 409
 
 
 class OutputGone(TerminalError):
     """The log of a session does not reach back so far."""
 
     code = "output_gone"
+    status = 410
+
+
+class PluginError(GloveboxError):
+    """Something about a plugin could not be done."""
+
+    code = "plugin_error"
+
+
+class PluginFailed(PluginError):
+    """A plugin did not start, or has crashed."""
+
+    code = "plugin_failed"
+
+
+class PluginNeeded(PluginError):
+    """The box cannot do without the plugin, not even for a moment."""
+
+    code = "plugin_needed"
+    status = 409
+
+
+class NoSuchPlugin(PluginError):
+    """No plugin of that name is loaded."""
+
+    code = "no_such_plugin"
+    status = 404
+
+
+class NotebookError(GloveboxError):
+    """Something about a kernel or a cell could not be done."""
+
+    code = "notebook_failed"
+
+
+class NoSuchKernel(NotebookError):
+    """No kernel has that name."""
+
+    code = "no_such_kernel"
+    status = 404
+
+
+class NoSuchCell(NotebookError):
+    """No cell has that id, or it is so old that it is forgotten."""
+
+    code = "no_such_cell"
+    status = 404
+
+
+class KernelExists(NotebookError):
+    """The name is taken."""
+
+    code = "kernel_exists"
+    status = 409
+
+
+class BadKernel(NotebookError):
+    """A name or kernelspec that a kernel cannot have."""
+
+    code = "bad_kernel"
+    status = 422
 
 
 class TransferError(GloveboxError):
@@ -201,3 +280,4 @@ class TooLarge(TransferError):
     """The upload is beyond the configured size."""
 
     code = "too_large"
+    status = 413

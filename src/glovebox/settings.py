@@ -13,15 +13,29 @@ import os
 import pwd
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
+
+import msgspec
 
 from glovebox.errors import SettingsError
+
+MessageT = TypeVar("MessageT", bound=msgspec.Struct)
 
 TRUTHY = frozenset({"1", "true", "t", "yes", "y", "on"})
 FALSY = frozenset({"0", "false", "f", "no", "n", "off", ""})
 SIZE_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
-#: Variables that must not reach the environment of commands.
-SECRET_VARIABLES = frozenset({"SESSION_API_KEY"})
+#: Variables that must not reach the environment of commands: keys, and the headers that collectors want.
+SECRET_VARIABLES = frozenset(
+    {
+        "SESSION_API_KEY",
+        "OTEL_EXPORTER_OTLP_HEADERS",
+        "OTEL_EXPORTER_OTLP_TRACES_HEADERS",
+        "OTEL_EXPORTER_OTLP_METRICS_HEADERS",
+        "OTEL_EXPORTER_OTLP_LOGS_HEADERS",
+    }
+)
+#: Begins the variables of plugins, which do not reach commands either: `GLOVEBOX_PLUGIN_JUPYTER_KERNEL`.
+PLUGIN_PREFIX = "GLOVEBOX_PLUGIN_"
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +144,22 @@ class Settings:
     )  # fmt: skip
     plugins: tuple[str, ...] = _setting(
         (), flag="--plugins", variable="GLOVEBOX_PLUGINS", metavar="NAME", many=True,
-        help="Plugins to load: jupyter, agent_skills, vscode.",
+        help="Plugins to load: jupyter, agent_skills, vscode, or the name of one that was installed.",
+    )  # fmt: skip
+    plugin_options: tuple[str, ...] = _setting(
+        (), flag="--plugin-options", variable="GLOVEBOX_PLUGIN_OPTIONS", metavar="PLUGIN.NAME=VALUE",
+        many=True,
+        help="Settings of plugins, for example jupyter.kernel=python3. Each is also a variable, as"
+        " GLOVEBOX_PLUGIN_JUPYTER_KERNEL.",
+    )  # fmt: skip
+    init_plugin_timeout: int = _setting(
+        120, flag="--init-plugin-timeout", variable="INIT_PLUGIN_TIMEOUT", parse=parse_seconds,
+        metavar="SECONDS",
+        help="How long a plugin may take to start before it counts as failed; the box serves without it.",
+    )  # fmt: skip
+    runtime_memory_monitor: bool = _setting(
+        False, flag="--runtime-memory-monitor", variable="RUNTIME_MEMORY_MONITOR", parse=parse_flag,
+        help="Log how much memory the box and all it started use, ten times a second for at most an hour.",
     )  # fmt: skip
     username: str = _setting(
         "", flag="--username", variable="GLOVEBOX_USERNAME", metavar="NAME",
@@ -215,6 +244,10 @@ class Settings:
 
     #: What commands inherit: the environment of the server without its secrets.
     command_environment: Mapping[str, str] = dataclasses.field(default_factory=dict, repr=False)
+    #: The variables of plugins, without their prefix.
+    plugin_variables: Mapping[str, str] = dataclasses.field(default_factory=dict, repr=False)
+    #: The standard variables of OpenTelemetry, `OTEL_*`.
+    telemetry_variables: Mapping[str, str] = dataclasses.field(default_factory=dict, repr=False)
 
     @property
     def is_loopback(self) -> bool:
@@ -273,11 +306,50 @@ def load(flags: Mapping[str, Any] | None = None, environ: Mapping[str, str] | No
         elif environ.get(option.variable):
             values[option.name] = _parsed(option, option.variable, environ[option.variable])
     values["command_environment"] = {
-        name: value for name, value in environ.items() if name not in SECRET_VARIABLES
+        name: value
+        for name, value in environ.items()
+        if name not in SECRET_VARIABLES and not name.startswith(PLUGIN_PREFIX)
+    }
+    values["plugin_variables"] = {
+        name.removeprefix(PLUGIN_PREFIX): value
+        for name, value in environ.items()
+        if name.startswith(PLUGIN_PREFIX) and name != "GLOVEBOX_PLUGIN_OPTIONS"
+    }
+    values["telemetry_variables"] = {
+        name: value for name, value in environ.items() if name.startswith("OTEL_")
     }
     settings = Settings(**values)
     _check(settings)
     return dataclasses.replace(settings, working_dir=os.path.abspath(settings.working_dir))
+
+
+def plugin_options(settings: Settings, plugin: str, kind: type[MessageT]) -> MessageT:
+    """The settings of one plugin: `--plugin-options` wins over variables, these over the defaults.
+
+    Raises:
+        SettingsError: one of them is unknown or has a value that cannot be used.
+    """
+    names = kind.__struct_fields__
+    given: dict[str, str] = {}
+    for name in names:
+        variable = f"{plugin}_{name}".upper()
+        if variable in settings.plugin_variables:
+            given[name] = settings.plugin_variables[variable]
+    for option in settings.plugin_options:
+        owner, dot, rest = option.partition(".")
+        name, equals, value = rest.partition("=")
+        if not (dot and equals):
+            raise SettingsError(f"--plugin-options: {option!r} is not of the form PLUGIN.NAME=VALUE")
+        if owner != plugin:
+            continue
+        if name not in names:
+            known = ", ".join(names) or "none"
+            raise SettingsError(f"--plugin-options: plugin {plugin} has no setting {name!r}; it has: {known}")
+        given[name] = value
+    try:
+        return msgspec.convert(given, kind, strict=False)
+    except msgspec.ValidationError as error:
+        raise SettingsError(f"The settings of plugin {plugin} cannot be used: {error}") from error
 
 
 def client(

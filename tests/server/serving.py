@@ -16,7 +16,7 @@ from starlette.types import ASGIApp
 
 from glovebox.box.files.landing import UnpackLimits
 from glovebox.box.threads import Threads
-from glovebox.server.transfer import Transfer
+from glovebox.box.files.transfer import Transfer
 from tests.support.running import wait_until
 
 

@@ -27,7 +27,8 @@ async def ask(guard: Guard, path: str = "/execute_action", **headers: str) -> tu
 
 
 def guard(key: str = "", **options: Any) -> Guard:
-    return Guard(PlainTextResponse("in"), key=key, **options)
+    probes = ("/alive", "/server_info")
+    return Guard(PlainTextResponse("in"), key=key, open_paths=probes, **options)
 
 
 @pytest.mark.parametrize(

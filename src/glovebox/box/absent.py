@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from starlette.requests import Request
+from starlette.responses import Response
+
 from glovebox.box.executor import Call, Handler
 from glovebox.errors import UnsupportedAction
+from glovebox.http.endpoints import Answer, Endpoint
+from glovebox.http.responses import json_response
 from glovebox.protocol.actions import BrowseInteractiveAction, BrowseURLAction, IPythonRunCellAction
+from glovebox.protocol.base import Message
 from glovebox.protocol.observations import (
     BrowserOutputObservation,
     ErrorObservation,
@@ -13,6 +19,12 @@ from glovebox.protocol.observations import (
 
 NO_BROWSER = "Browser functionality is not supported or disabled."
 NO_JUPYTER = "JupyterRequirement not found. Unable to run IPython action."
+
+
+class ConnectionToken(Message):
+    """The token of the VS Code server; null without one."""
+
+    token: str | None
 
 
 async def browse(action: BrowseURLAction, call: Call) -> BrowserOutputObservation | ErrorObservation:
@@ -32,6 +44,21 @@ async def run_ipython(action: IPythonRunCellAction, call: Call) -> IPythonRunCel
     raise UnsupportedAction(NO_JUPYTER)
 
 
+async def connection_token(request: Request) -> Response:
+    """There is no VS Code server."""
+    return json_response(ConnectionToken(token=None))
+
+
 def handlers() -> list[Handler]:
-    """One for each action whose capability is missing."""
+    """For actions whose capability may be missing."""
     return [browse, browse_interactive, run_ipython]
+
+
+def endpoints() -> list[Endpoint]:
+    """For endpoints of the contract whose capability may be missing."""
+    return [
+        Endpoint(
+            "GET", "/vscode/connection_token", connection_token, "The token of the VS Code server",
+            {200: Answer("Null when none runs.", ConnectionToken)},
+        ),
+    ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""A box: its capabilities put together, opened and closed as one."""
+"""A box: its plugins put together, opened and closed as one."""
 
 from __future__ import annotations
 
@@ -10,22 +10,18 @@ from types import TracebackType
 
 from glovebox.box import absent
 from glovebox.box.events import EventLog
-from glovebox.box.executor import Executor
-from glovebox.box.files.handlers import FileActions
-from glovebox.box.files.path_handlers import PathActions
+from glovebox.box.executor import Executor, Handler, action_of, answers_of
+from glovebox.box.plugin import Services
+from glovebox.box.plugins import Plugins
 from glovebox.box.startup import Startup
-from glovebox.box.system.stats import Stats
 from glovebox.box.system.users import ensure_directory, ensure_user, give_directory
-from glovebox.box.terminal.manager import Terminal
 from glovebox.box.threads import Threads
-from glovebox.errors import SettingsError, StartupError
+from glovebox.http.endpoints import Endpoint, Socket
 from glovebox.protocol.openhands import Codec
-from glovebox.settings import Settings, current_user
+from glovebox.settings import Settings
 
 log = logging.getLogger(__name__)
 
-#: Plugin names callers of the contract pass. What is not built in yet is accepted and reported.
-KNOWN_PLUGINS = ("jupyter", "agent_skills", "vscode")
 FILE_THREADS = 8
 
 
@@ -37,42 +33,35 @@ class Box:
     """
 
     def __init__(self, settings: Settings, startup: Startup) -> None:
-        for name in settings.plugins:
-            if name not in KNOWN_PLUGINS:
-                raise SettingsError(f"Plugin {name} not found. Known plugins: {', '.join(KNOWN_PLUGINS)}.")
-            log.warning("plugin %s is not part of this version; its actions answer with an error", name)
         self.settings = settings
         self.startup = startup
-        self.codec = Codec()
-        self.stats = Stats()
         self.threads = Threads("glovebox-files", FILE_THREADS)
+        #: Set when the box begins to close.
+        self.closing = asyncio.Event()
+        self.services = Services(
+            settings=settings,
+            events=EventLog(),
+            threads=self.threads,
+            closing=self.closing,
+            startup=startup,
+        )
+        self.plugins = Plugins(settings.plugins, self.services)
         self._exit = contextlib.AsyncExitStack()
 
     async def __aenter__(self) -> Box:
         async with contextlib.AsyncExitStack() as stack:
             stack.callback(self.threads.close)
             with self.startup.step("workspace"):
-                user_id = await self.threads.run(_prepare, self.settings)
-            events = EventLog()
-            terminal = self.terminal = self._terminal(events)
-            stack.push_async_callback(terminal.close)
-            await terminal.open()
-            self._shell = asyncio.create_task(self._start_shell(terminal))
-            stack.callback(self._shell.cancel)
-            files = FileActions(
-                shell=terminal,
-                working_dir=self.settings.working_dir,
-                user_id=user_id,
-                threads=self.threads,
-            )
-            stack.push_async_callback(files.close)
-            capabilities = (
-                terminal,
-                files,
-                PathActions(shell=terminal, threads=self.threads),
-            )
-            handlers = [handler for capability in capabilities for handler in capability.handlers()]
-            self.executor = Executor([*handlers, *absent.handlers()], events)
+                self.services.user_id = await self.threads.run(_prepare, self.settings)
+            stack.push_async_callback(self.plugins.close)
+            with self.startup.step("plugins"):
+                await self.plugins.open()
+            handlers = self.plugins.handlers()
+            carried_out = {action_of(handler) for handler in handlers}
+            missing = [handler for handler in absent.handlers() if action_of(handler) not in carried_out]
+            self.executor = Executor([*handlers, *missing], self.services.events, self.plugins.observers())
+            self.codec = _codec(handlers)
+            stack.callback(self.closing.set)
             self._exit = stack.pop_all()
         return self
 
@@ -81,36 +70,35 @@ class Box:
     ) -> None:
         await self.close()
 
+    def begin(self) -> None:
+        """The box serves: start what need not be there at once."""
+        self.plugins.begin()
+
     async def close(self) -> None:
         """End the shell and everything else that is open; a second call does nothing."""
         await self._exit.aclose()
 
-    async def _start_shell(self, terminal: Terminal) -> None:
-        """Start the shell while the box is made ready: a user's start-up files may take their time."""
-        try:
-            with self.startup.step("shell"):
-                await terminal.start()
-        except StartupError as error:
-            log.error("the shell did not start; commands will try again: %s", error)
+    def endpoints(self) -> list[Endpoint | Socket]:
+        """What the plugins serve over HTTP, and what is said for those of the contract that are missing."""
+        served = self.plugins.endpoints()
+        paths = {endpoint.path for endpoint in served}
+        return [*served, *(endpoint for endpoint in absent.endpoints() if endpoint.path not in paths)]
 
     def state_file(self, name: str) -> str | None:
         """Where something of that name is kept over a restart; None if nothing is."""
-        return self.terminal.state_file(name)
+        keeper = self.services.keeper
+        return keeper.state_file(name) if keeper else None
 
-    def _terminal(self, events: EventLog) -> Terminal:
-        settings = self.settings
-        return Terminal(
-            working_dir=settings.working_dir,
-            username=settings.account if settings.su_to_user else current_user(),
-            environment=settings.command_environment,
-            no_change_timeout=settings.no_change_timeout_seconds,
-            events=events,
-            state_dir=settings.state_dir or None,
-            keep_sessions=settings.keep_sessions,
-            orphan_seconds=settings.orphan_seconds,
-            log_size=settings.terminal_log_size,
-            kind=settings.terminal,
-        )
+
+def _codec(handlers: list[Handler]) -> Codec:
+    """A codec that knows the messages of the contract and those that plugins bring."""
+    known = Codec()
+    actions = list(known.actions.values())
+    observations = list(known.observations.values())
+    for handler in handlers:
+        actions += [action_of(handler)]
+        observations += answers_of(handler)
+    return Codec(dict.fromkeys(actions), dict.fromkeys(observations))
 
 
 def _prepare(settings: Settings) -> int | None:

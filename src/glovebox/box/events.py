@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Any, TypeVar
 
-from glovebox.protocol.events import ActionOutput, Event
+from glovebox.protocol.events import Event
 
 EventT = TypeVar("EventT", bound=Event)
 
@@ -39,12 +39,9 @@ class EventLog:
         self._seq += 1
         event = kind(seq=self._seq, time=time.time(), **fields)
         self._events.append(event)
-        if isinstance(event, ActionOutput):
-            self._characters += len(event.text)
+        self._characters += event.weight
         while len(self._events) > self._keep_events or self._characters > self._keep_characters:
-            oldest = self._events.popleft()
-            if isinstance(oldest, ActionOutput):
-                self._characters -= len(oldest.text)
+            self._characters -= self._events.popleft().weight
         if self._followers:
             self._news.set()
             self._news = asyncio.Event()
@@ -57,7 +54,7 @@ class EventLog:
         skip = max(0, seq - self._events[0].seq + 1)
         return [self._events[index] for index in range(skip, len(self._events))]
 
-    async def follow(self, seq: int = 0) -> AsyncIterator[Event]:
+    async def follow(self, seq: int = 0) -> AsyncGenerator[Event, None]:
         """Every event after number `seq`: first the kept ones, then each as it happens."""
         self._followers += 1
         try:
@@ -70,3 +67,14 @@ class EventLog:
                     await news.wait()
         finally:
             self._followers -= 1
+
+    async def more(self, seq: int, until: asyncio.Future[Any] | None = None) -> None:
+        """Wait for an event after number `seq`, or until something else has ended."""
+        follower = self.follow(seq)
+        first = asyncio.ensure_future(anext(follower))
+        try:
+            await asyncio.wait({first, until} if until else {first}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            first.cancel()
+            await asyncio.gather(first, return_exceptions=True)
+            await follower.aclose()

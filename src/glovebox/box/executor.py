@@ -8,12 +8,12 @@ import types
 import typing
 import uuid
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from glovebox.box.events import EventLog
 from glovebox.errors import ActionError, GloveboxError, UnsupportedAction
 from glovebox.protocol.base import Action, Observation
-from glovebox.protocol.events import ActionFinished, ActionOutput, ActionStarted
+from glovebox.protocol.events import ActionFinished, ActionOutput, ActionStarted, Event
 from glovebox.protocol.observations import ErrorObservation
 from glovebox.protocol.terminal import CommandInfo
 
@@ -40,6 +40,27 @@ class Call:
         offset, self._printed = self._printed, self._printed + len(text.encode("utf-8", "replace"))
         self._events.append(ActionOutput, action_id=self.id, offset=offset, end=self._printed, text=text)
 
+    def tell(self, kind: type[Event], **fields: Any) -> None:
+        """Tell of something else that happens to the action."""
+        self._events.append(kind, action_id=self.id, **fields)
+
+
+class Observer(Protocol):
+    """Who is told of every action, on the way of every action: it must be quick and never raise."""
+
+    def started(self, action: Action[Any], call: Call) -> None:
+        """An action begins."""
+
+    def finished(
+        self,
+        action: Action[Any],
+        call: Call,
+        observation: Observation | None,
+        error: GloveboxError | None,
+        seconds: float,
+    ) -> None:
+        """It ended, with an observation or an error; with neither if it was cancelled."""
+
 
 #: `async def handler(action: SomeAction, call: Call) -> SomeObservation | ErrorObservation`
 Handler = Callable[[Any, Call], Awaitable[Observation]]
@@ -51,9 +72,17 @@ class Executor:
     There is no lock here: a handler that needs order (a shell, a kernel, a page) keeps its own.
     """
 
-    def __init__(self, handlers: Iterable[Handler], events: EventLog) -> None:
+    def __init__(
+        self, handlers: Iterable[Handler], events: EventLog, observers: Iterable[Observer] = ()
+    ) -> None:
         self.events = events
-        self._handlers = _table(handlers)
+        self._handlers = handler_table(handlers)
+        self._observers = tuple(observers)
+
+    @property
+    def actions(self) -> Iterable[type[Action[Any]]]:
+        """What can be carried out."""
+        return self._handlers.keys()
 
     def call(self, action_id: str | None = None, *, resumed: bool = False) -> Call:
         """An execution to come."""
@@ -73,6 +102,8 @@ class Executor:
             raise UnsupportedAction(f"'ActionExecutor' object has no attribute '{action.action}'")
         call = call or self.call()
         self.events.append(ActionStarted, action_id=call.id, action=action.action)
+        for observer in self._observers:
+            observer.started(action, call)
         observation: Observation | None = None
         failure: GloveboxError | None = None
         try:
@@ -89,25 +120,46 @@ class Executor:
             failure = ActionError(str(error))
             raise failure from error
         finally:
+            seconds = time.monotonic() - call.started
+            for observer in self._observers:
+                observer.finished(action, call, observation, failure, seconds)
             self.events.append(
                 ActionFinished,
                 action_id=call.id,
-                seconds=time.monotonic() - call.started,
+                seconds=seconds,
                 observation=observation.observation if observation else None,
                 error=failure.code if failure else None,
             )
 
 
-def _table(handlers: Iterable[Handler]) -> dict[type[Action[Any]], Handler]:
+def action_of(handler: Handler) -> type[Action[Any]]:
+    """The action that a handler declares to carry out.
+
+    Raises:
+        TypeError: it declares none.
+    """
+    hints = typing.get_type_hints(handler)
+    hints.pop("return", None)
+    action = next(iter(hints.values()), None)
+    if not (isinstance(action, type) and issubclass(action, Action)):
+        name = getattr(handler, "__qualname__", repr(handler))
+        raise TypeError(f"{name}: the first parameter must be annotated with an action")
+    return action
+
+
+def answers_of(handler: Handler) -> list[type[Observation]]:
+    """The observations that a handler declares to answer with."""
+    found = _members(typing.get_type_hints(handler).get("return"))
+    return [one for one in found if isinstance(one, type) and issubclass(one, Observation)]
+
+
+def handler_table(handlers: Iterable[Handler]) -> dict[type[Action[Any]], Handler]:
     """Index handlers by the action they declare, refusing what would only fail on a request."""
     table: dict[type[Action[Any]], Handler] = {}
     for handler in handlers:
-        hints = typing.get_type_hints(handler)
-        answer = hints.pop("return", None)
-        action = next(iter(hints.values()), None)
+        action = action_of(handler)
+        answer = typing.get_type_hints(handler).get("return")
         name = getattr(handler, "__qualname__", repr(handler))
-        if not (isinstance(action, type) and issubclass(action, Action)):
-            raise TypeError(f"{name}: the first parameter must be annotated with an action")
         if action in table:
             raise TypeError(f"{name}: {action.__name__} already has a handler")
         allowed = {*_members(_answer_of(action)), ErrorObservation}

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
 from typing import Protocol
+
+from glovebox.protocol.streams import Output
 
 
 class Shell(Protocol):
@@ -14,3 +17,15 @@ class Shell(Protocol):
 
     async def settled(self) -> None:
         """Wait until every command that was accepted before now has been answered."""
+
+
+class Outputs(Protocol):
+    """What commands printed, for those who were too slow to hear it at once."""
+
+    def reread(self, command_id: str, start: int, end: int) -> AsyncGenerator[Output, None]:
+        """The text of some bytes of a command's output, in pieces.
+
+        Raises:
+            NoSuchCommand: it is forgotten.
+            OutputGone: the log does not reach back so far.
+        """

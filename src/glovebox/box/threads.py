@@ -10,6 +10,7 @@ nothing waits.
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import functools
 import queue
 import threading
@@ -61,7 +62,9 @@ class Threads:
             raise RuntimeError(f"the threads of {self._name} are closed")
         loop = self._loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
-        self._jobs.append(_Job(future, functools.partial(call, *args, **kwargs)))
+        # With the caller's context: what is logged in the thread belongs to the same request.
+        within = contextvars.copy_context().run
+        self._jobs.append(_Job(future, functools.partial(within, call, *args, **kwargs)))
         if not self._signalling:
             self._signalling = True
             loop.call_soon(self._hand_over)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
 from typing import TYPE_CHECKING
 
@@ -52,9 +53,10 @@ def run(arguments: argparse.Namespace) -> int:
 
     startup = Startup()
 
-    def announce(address: str, milliseconds: float, attach: str | None) -> None:
+    def announce(address: str, milliseconds: float, hints: list[str]) -> None:
         if not chosen.log_json:
-            print(_welcome(chosen, address, milliseconds, attach), flush=True)
+            with contextlib.suppress(OSError):  # nobody reads it
+                print(_welcome(chosen, address, milliseconds, hints), flush=True)
 
     try:
         main(chosen, startup, announce)
@@ -66,7 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _welcome(chosen: Settings, address: str, milliseconds: float, attach: str | None) -> str:
+def _welcome(chosen: Settings, address: str, milliseconds: float, hints: list[str]) -> str:
     key = ' -H "X-Session-API-Key: $SESSION_API_KEY"' if chosen.session_api_key else ""
     body = '{"action": {"action": "run", "args": {"command": "echo hello"}}}'
     return "\n".join(
@@ -78,7 +80,7 @@ def _welcome(chosen: Settings, address: str, milliseconds: float, attach: str | 
             f"  curl {address}/execute_action{key} -H 'Content-Type: application/json' \\",
             f"       -d '{body}'",
             f"  open {address}/docs",
-            f"  {attach or f'glovebox attach --url {address}'}",
+            *(f"  {hint}" for hint in hints or [f"glovebox attach --url {address}"]),
             "",
             "Stop with Ctrl-C.",
         ]

@@ -72,12 +72,15 @@ class IPythonRunCellAction(Action[IPythonRunCellObservation]):
     """Run a cell in the IPython kernel."""
 
     action: ClassVar[str] = "run_ipython"
+    extensions: ClassVar[tuple[str, ...]] = ("kernel",)
     code: str
     thought: Unchecked = ""
     include_extra: bool = True
     confirmation_state: Unchecked = "confirmed"
     security_risk: Unchecked = -1
     kernel_init_code: Unchecked = ""
+    #: Which kernel; one that does not exist is started.
+    kernel: str = "main"
 
     @property
     def message(self) -> str:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from glovebox.protocol.base import Message
+from glovebox.protocol.notebook import CellInfo
+from glovebox.protocol.plugins import PluginState
 from glovebox.protocol.terminal import CommandInfo
 
 
@@ -17,6 +19,11 @@ class Event(Message):
     time: float
     #: The action it belongs to; empty for what no action caused.
     action_id: str = ""
+
+    @property
+    def weight(self) -> int:
+        """How many characters it holds, if these may be many."""
+        return 0
 
 
 class ActionStarted(Event):
@@ -39,12 +46,40 @@ class ActionOutput(Event):
     text: str
     command_id: str | None = None
 
+    @property
+    def weight(self) -> int:
+        """Its text."""
+        return len(self.text)
+
+
+class ActionDisplay(Event):
+    """Something an action shows: HTML, an image, JSON. `data` has it by media type, binary as base64."""
+
+    event: ClassVar[str] = "display"
+    #: `display_data`, `update_display_data`, `execute_result` or `clear_output`, as in the Jupyter protocol.
+    kind: str
+    data: dict[str, Any]
+    metadata: dict[str, Any] = {}
+    display_id: str | None = None
+
+    @property
+    def weight(self) -> int:
+        """All that it shows."""
+        return sum(len(value) if isinstance(value, str) else 1000 for value in self.data.values())
+
 
 class ActionState(Event):
     """What a running command does now: waiting for input, say."""
 
     event: ClassVar[str] = "state"
     command: CommandInfo
+
+
+class CellState(Event):
+    """What a cell does now: waiting, running, ended."""
+
+    event: ClassVar[str] = "state"
+    cell: CellInfo
 
 
 class ActionFinished(Event):
@@ -69,3 +104,21 @@ class SessionChanged(Event):
     event: ClassVar[str] = "session"
     session: str
     what: str
+
+
+class KernelChanged(Event):
+    """A kernel was started, restarted, interrupted, ended or died."""
+
+    event: ClassVar[str] = "kernel"
+    kernel: str
+    what: str
+    reason: str = ""
+
+
+class PluginChanged(Event):
+    """A plugin started, failed, crashed or stopped."""
+
+    event: ClassVar[str] = "plugin"
+    plugin: str
+    state: PluginState
+    reason: str = ""

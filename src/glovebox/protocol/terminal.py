@@ -56,6 +56,8 @@ class CommandInfo(Message):
     bill: Bill | None = None
     #: Why it was ended, if a limit did it.
     limit: str | None = None
+    #: What the system killed for want of memory while it ran.
+    oom: str | None = None
 
 
 class SessionInfo(Message):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable
 
 from starlette.applications import Starlette
@@ -20,16 +19,20 @@ from glovebox.errors import (
     MethodNotAllowed,
     NotFound,
     RequestError,
-    StartupError,
-    TerminalError,
     TooLarge,
 )
-from glovebox.server.attach import Attach
-from glovebox.server.commands import NEXT_HEADER
-from glovebox.server.endpoints import Endpoint
+from glovebox.http.endpoints import Endpoint, Socket
+from glovebox.http.parameters import InvalidParameter
+from glovebox.http.responses import (
+    ERROR_HEADER,
+    NEXT_HEADER,
+    error_response,
+    invalid_request,
+    refused,
+    unexpected,
+)
 from glovebox.server.guard import KEY_HEADER, Guard
-from glovebox.server.parameters import InvalidParameter
-from glovebox.server.responses import ERROR_HEADER, error_response, invalid_request, refused, unexpected
+from glovebox.server.request_ids import REQUEST_ID_HEADER, RequestIds
 from glovebox.server.routes import box_endpoints
 
 #: Paths that are called all the time.
@@ -38,9 +41,10 @@ OFTEN = ("/execute_action",)
 EDGE_ERRORS: dict[int, type[GloveboxError]] = {404: NotFound, 405: MethodNotAllowed}
 
 
-def create_app(box: Box, closing: asyncio.Event | None = None) -> Starlette:
-    """The application for an open box. Streams without an end of their own end when it is `closing`."""
+def create_app(box: Box) -> ASGIApp:
+    """The application for an open box."""
     settings = box.settings
+    endpoints = box_endpoints(box)
     middleware = []
     if settings.cors_origins:
         middleware.append(
@@ -48,36 +52,32 @@ def create_app(box: Box, closing: asyncio.Event | None = None) -> Starlette:
                 CORSMiddleware,
                 allow_origins=settings.cors_origins,
                 allow_methods=["*"],
-                allow_headers=["Content-Type", "Authorization", KEY_HEADER],
-                expose_headers=[ERROR_HEADER, NEXT_HEADER],
+                allow_headers=["Content-Type", "Authorization", KEY_HEADER, REQUEST_ID_HEADER],
+                expose_headers=[ERROR_HEADER, NEXT_HEADER, REQUEST_ID_HEADER],
             )
         )
     middleware.append(
         Middleware(
             Guard,
             key=settings.session_api_key,
+            open_paths=[one.path for one in endpoints if isinstance(one, Endpoint) and one.open],
             allowed_hosts=settings.allowed_hosts,
             origins=settings.cors_origins,
         )
     )
-    endpoints = box_endpoints(box, closing or asyncio.Event())
     middleware.append(Middleware(Direct, endpoints=[one for one in endpoints if one.path in OFTEN]))
-    return Starlette(
-        routes=[
-            *map(_route, endpoints),
-            WebSocketRoute("/sessions/{name}/attach", Attach(box).__call__),
-        ],
+    application = Starlette(
+        routes=list(map(_route, endpoints)),
         middleware=middleware,
         exception_handlers={
             HTTPException: _refused,
             InvalidParameter: _invalid,
-            TerminalError: _known,
-            StartupError: _known,
-            TooLarge: _known,
+            GloveboxError: _known,
             ClientDisconnect: _gone,
             Exception: _unforeseen,
         },
     )
+    return RequestIds(application)
 
 
 class Direct:
@@ -86,9 +86,13 @@ class Direct:
     That saves a twentieth of the time of a short command.
     """
 
-    def __init__(self, app: ASGIApp, endpoints: Iterable[Endpoint]) -> None:
+    def __init__(self, app: ASGIApp, endpoints: Iterable[Endpoint | Socket]) -> None:
         self._app = app
-        self._handles = {(endpoint.method, endpoint.path): endpoint.handle for endpoint in endpoints}
+        self._handles = {
+            (endpoint.method, endpoint.path): endpoint.handle
+            for endpoint in endpoints
+            if isinstance(endpoint, Endpoint)
+        }
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Call the endpoint, or the router."""
@@ -106,7 +110,9 @@ class Direct:
         await response(scope, receive, send)
 
 
-def _route(endpoint: Endpoint) -> Route:
+def _route(endpoint: Endpoint | Socket) -> Route | WebSocketRoute:
+    if isinstance(endpoint, Socket):
+        return WebSocketRoute(endpoint.path, endpoint.handle)
     route = Route(endpoint.path, endpoint.handle, methods=[endpoint.method])
     route.methods = {endpoint.method}  # Starlette adds HEAD to GET; the contract answers 405
     return route

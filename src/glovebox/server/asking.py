@@ -9,8 +9,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from glovebox.errors import RequestError
+from glovebox.http.responses import error_response, invalid_request
 from glovebox.protocol.base import Message
-from glovebox.server.responses import error_response, invalid_request
 
 LONGEST_KEY = 512
 

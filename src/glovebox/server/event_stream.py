@@ -10,10 +10,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from glovebox.box.events import EventLog
+from glovebox.http.endpoints import Answer, Endpoint, Parameter
+from glovebox.http.sse import EVENTS, Stream, described, message
 from glovebox.protocol.base import Message
 from glovebox.protocol.events import Event
-from glovebox.server.endpoints import Answer, Endpoint, Parameter
-from glovebox.server.sse import EVENTS, Stream, described, message, more_events
 
 #: Events held for a reader while it is slow.
 _BATCH = 100
@@ -62,7 +62,7 @@ class EventStream:
                 if (not kinds or event.event in kinds) and action_id in (None, event.action_id):
                     yield message(event.event, event, f"{self._boot}-{seq}")
             if seq >= self._events.last:
-                await more_events(self._events, seq)
+                await self._events.more(seq)
 
     def _seq(self, seen: str) -> int | None:
         """The number in an id; None if it is not one of ours."""

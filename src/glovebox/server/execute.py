@@ -18,11 +18,11 @@ from glovebox.box.box import Box
 from glovebox.box.executor import Call
 from glovebox.box.replays import Entry, Replays
 from glovebox.errors import GloveboxError, Interrupted, KeyReused
+from glovebox.http.responses import ERROR_HEADER, ErrorBody, action_failed, to_json
 from glovebox.protocol.base import Message
 from glovebox.protocol.openhands import Refusal
 from glovebox.protocol.terminal import CommandInfo
 from glovebox.server.asking import Asked, decode_asked
-from glovebox.server.responses import ERROR_HEADER, ErrorBody, action_failed, to_json
 
 _INTERRUPTED = (
     "The box was restarted while this action ran, and whether it took effect is not known. "
@@ -141,7 +141,6 @@ class Executions:
             running.action = action.action
             if resumed and not action.resumable:
                 raise Interrupted(_INTERRUPTED)
-            self._box.stats.action_accepted()
             observation = await self._box.executor.execute(action, call)
         except Refusal as refusal:
             observation = refusal.observation

@@ -22,15 +22,13 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from glovebox.errors import HostNotAllowed, InvalidKey, OriginNotAllowed, RequestError
-from glovebox.server.responses import error_response
+from glovebox.http.responses import error_response
 
 KEY_HEADER = "x-session-api-key"
 KEY_PARAMETER = "session_api_key"
 #: The code a WebSocket is closed with when its first message does not show the key, and how long it has.
 WRONG_KEY = 4403
 KEY_SECONDS = 10.0
-#: Probes and dashboards ask these without a key; they reveal no secret and change nothing.
-OPEN_PATHS = frozenset({"/alive", "/server_info"})
 #: Endings that are never public names: mDNS, container engines, clusters.
 LOCAL_SUFFIXES = (
     ".localhost",
@@ -45,12 +43,22 @@ LOCAL_SUFFIXES = (
 
 
 class Guard:
-    """ASGI middleware that lets a request through or answers 403."""
+    """ASGI middleware that lets a request through or answers 403.
+
+    Probes and dashboards ask `open_paths` without a key; these reveal no secret and change nothing.
+    """
 
     def __init__(
-        self, app: ASGIApp, *, key: str, allowed_hosts: Iterable[str] = (), origins: Iterable[str] = ()
+        self,
+        app: ASGIApp,
+        *,
+        key: str,
+        open_paths: Iterable[str] = (),
+        allowed_hosts: Iterable[str] = (),
+        origins: Iterable[str] = (),
     ) -> None:
         self._app = app
+        self._open_paths = frozenset(open_paths)
         self._key = key.encode()
         self._allowed_hosts = tuple(host.lower() for host in allowed_hosts)
         self._origins = frozenset(origin.rstrip("/").lower() for origin in origins)
@@ -58,7 +66,7 @@ class Guard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass on what may pass."""
-        if scope["type"] not in ("http", "websocket") or scope["path"] in OPEN_PATHS:
+        if scope["type"] not in ("http", "websocket") or scope["path"] in self._open_paths:
             await self._app(scope, receive, send)
             return
         headers = Headers(scope=scope)

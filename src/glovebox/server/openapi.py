@@ -9,11 +9,11 @@ from typing import Any
 import msgspec
 
 from glovebox import __version__
+from glovebox.http.endpoints import Answer, Endpoint, Parameter
+from glovebox.http.responses import ERROR_HEADER, ErrorBody
 from glovebox.protocol.base import Action, Observation
 from glovebox.protocol.openhands import Codec
-from glovebox.server.endpoints import Answer, Endpoint, Parameter
 from glovebox.server.execute import Details
-from glovebox.server.responses import ERROR_HEADER, ErrorBody
 
 REF = "#/components/schemas/{name}"
 FORBIDDEN = Answer("The key is missing or wrong, or a web page called that may not.", ErrorBody)

@@ -20,8 +20,8 @@ from glovebox.settings import Settings
 
 log = logging.getLogger(__name__)
 
-#: Hears the address, the milliseconds it took to be ready, and how to attach with tmux, if that is possible.
-Announce = Callable[[str, float, str | None], None]
+#: Hears the address, the milliseconds it took to be ready, and lines that a person may want to type.
+Announce = Callable[[str, float, list[str]], None]
 
 #: Clients keep connections for whole conversations; closing an idle one under them costs a failed call.
 KEEP_ALIVE_SECONDS = 600
@@ -76,10 +76,9 @@ async def serve(settings: Settings, startup: Startup, announce: Announce) -> Non
         listener = _bind(settings.host, settings.port)
     address = _address(listener)
     async with Box(settings, startup) as box:
-        closing = asyncio.Event()
         with startup.step("application"):
             config = uvicorn.Config(
-                create_app(box, closing),
+                create_app(box),
                 http="httptools",
                 ws=WEBSOCKETS,
                 ws_max_size=LONGEST_MESSAGE,
@@ -96,19 +95,23 @@ async def serve(settings: Settings, startup: Startup, announce: Announce) -> Non
             viewer = await start_viewer(listener.getsockname()[1] + 1, settings.viewer_url_file)
 
         async def close() -> None:
-            closing.set()
             await asyncio.gather(box.close(), viewer.close())
 
         try:
             server = _Server(
                 config,
-                lambda: announce(address, startup.ready(), box.terminal.attach_line),
+                lambda: _ready(box, address, announce),
                 close,
                 leaves=settings.keep_sessions,
             )
             await server.serve(sockets=[listener])
         finally:
             await close()
+
+
+def _ready(box: Box, address: str, announce: Announce) -> None:
+    announce(address, box.startup.ready(), box.plugins.hints())
+    box.begin()
 
 
 def _bind(host: str, port: int) -> socket.socket:

@@ -9,51 +9,18 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from glovebox import tracing
 from glovebox.box.box import Box
-from glovebox.box.terminal.rendering import LiveText
 from glovebox.errors import KeyReused, NoSuchCommand, OutputGone
-from glovebox.protocol.base import Message
-from glovebox.protocol.events import ActionOutput, ActionState, CommandEnded, Event
+from glovebox.http.responses import ErrorBody, action_failed
+from glovebox.http.sse import Stream, message
+from glovebox.protocol.events import ActionDisplay, ActionOutput, ActionState, CellState, CommandEnded, Event
+from glovebox.protocol.streams import Display, Failure, Gap, Output, Started
 from glovebox.server.asking import decode_asked
 from glovebox.server.execute import Answer, Executions, Running
-from glovebox.server.responses import ErrorBody, action_failed
-from glovebox.server.sse import Stream, message, more_events
 
 #: Whoever is behind by more characters reads the rest from the log, in larger pieces and without memory.
 _MOST_WAITING = 262_144
-_PIECE = 65_536
-
-
-class Started(Message):
-    """An action begins."""
-
-    id: str
-    action: str
-
-
-class Output(Message):
-    """Text that was printed; `offset` and `end` say which bytes of the command's output it stands for."""
-
-    offset: int
-    end: int
-    text: str
-    command_id: str | None = None
-
-
-class Gap(Message):
-    """Output that is not kept any more."""
-
-    offset: int
-    end: int
-    command_id: str | None = None
-
-
-class Failure(Message):
-    """An action that failed, with what `/execute_action` would have answered."""
-
-    status: int
-    code: str
-    detail: str
 
 
 class ExecuteActionStream:
@@ -91,11 +58,13 @@ async def _messages(
             yield told
         if ended:
             break
-        await more_events(events, follower.seq, answer)
+        await events.more(follower.seq, answer)
     result = answer.result()
     if result.code:
         detail = msgspec.json.decode(result.body, type=ErrorBody).detail
-        yield message("error", Failure(status=result.status, code=result.code, detail=detail))
+        request_id = tracing.request_id.get() or None
+        failure = Failure(status=result.status, code=result.code, detail=detail, request_id=request_id)
+        yield message("error", failure)
     else:
         yield message("observation", result.told(details=details))
 
@@ -121,6 +90,12 @@ class _Follower:
         for event in events:
             if isinstance(event, ActionState | CommandEnded):
                 yield message("state", event.command)
+            elif isinstance(event, CellState):
+                yield message("state", event.cell)
+            elif isinstance(event, ActionDisplay):
+                yield message("display", Display(
+                    kind=event.kind, data=event.data, metadata=event.metadata, display_id=event.display_id
+                ))  # fmt: skip
             elif isinstance(event, ActionOutput):
                 if self._position is None:  # the action that began a command tells all of it
                     self._position = 0 if event.command_id in (None, self._id) else event.offset
@@ -134,20 +109,13 @@ class _Follower:
                     ))  # fmt: skip
 
     async def _missed(self, command_id: str | None, start: int, end: int) -> AsyncGenerator[bytes, None]:
-        live, told, at = LiveText(), start, start
+        told, outputs = start, self._box.services.outputs
         try:
-            command = self._box.terminal.command(command_id or "")
-            while at < end and (data := await command.read(at, min(_PIECE, end - at))):
-                at += len(data)
-                text, settled = live.feed(data)
-                if at == end:
-                    rest, settled = live.flush()
-                    text += rest
-                if text:
-                    yield message("output", Output(
-                        offset=told, end=start + settled, text=text, command_id=command_id
-                    ))  # fmt: skip
-                told = start + settled
+            if outputs is None or command_id is None:
+                raise NoSuchCommand("nothing is kept")
+            async for piece in outputs.reread(command_id, start, end):
+                told = piece.end
+                yield message("output", piece)
         except (NoSuchCommand, OutputGone):
             yield message("gap", Gap(offset=told, end=end, command_id=command_id))
 

@@ -28,8 +28,8 @@ from starlette.types import ASGIApp
 
 from glovebox.box.threads import Threads
 from glovebox.errors import TransferError
+from glovebox.http.responses import json_response
 from glovebox.server.listening import QuietServer
-from glovebox.server.responses import json_response
 
 log = logging.getLogger(__name__)
 

@@ -202,7 +202,9 @@ class Holder(asyncio.Protocol):
         else:
             self.send(wire.QUIT)
         await self._lost.wait()
-        if self._process is not None and not keep:
+        if self._process is not None and keep:
+            self._process.returncode = 0  # left on purpose: nobody here waits for its end
+        elif self._process is not None:
             await self._threads.run(self._process.wait)
 
     async def _meet(self, connection: socket.socket) -> list[wire.Held]:

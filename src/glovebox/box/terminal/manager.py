@@ -24,6 +24,7 @@ from glovebox.box.terminal.holder.reaping import MARK
 from glovebox.box.terminal.holder.source import ShellSpec
 from glovebox.box.terminal.holder.tmux import attach_command
 from glovebox.box.terminal.inspection.limits import problem
+from glovebox.box.terminal.keeping import ProcessKeeper
 from glovebox.box.terminal.retention import COLUMNS, ROWS
 from glovebox.box.terminal.session import Session, check_size
 from glovebox.box.terminal.state import StateDirectory
@@ -87,6 +88,7 @@ class Terminal:
         self._account: Account | None = None
         self._state: StateDirectory | None = None
         self._holder: Holder | None = None
+        self._keeper: ProcessKeeper | None = None
         self._commands = Commands(self._forgotten)
         self._sessions: dict[str, Session] = {}
         self._static: set[Session] = set()
@@ -128,6 +130,14 @@ class Terminal:
             patience=self._orphan_seconds if self._state.persistent else 0,
             keep_log=self._log_size,
         )
+        self._keeper = ProcessKeeper(
+            holder=self._holder,
+            state=self._state,
+            account=self._account,
+            environment=self._environment,
+            working_dir=self._working_dir,
+            threads=self._threads,
+        )
         if self._state.persistent:
             await self._restore()
         if MAIN not in self._sessions:
@@ -157,7 +167,8 @@ class Terminal:
         keep = self._keep and self._state is not None and self._state.persistent
         if not keep:
             sessions = [*self._static, *self._sessions.values()]
-            await asyncio.gather(*(session.close() for session in sessions), *self._tasks)
+            processes = [self._keeper.close()] if self._keeper else []
+            await asyncio.gather(*(session.close() for session in sessions), *processes, *self._tasks)
         if self._holder is not None:
             await self._holder.close(keep=keep)
         if self._state is not None:
@@ -172,11 +183,11 @@ class Terminal:
         if main := self._sessions.get(MAIN):
             await main.settled()
 
-    def state_file(self, name: str) -> str | None:
-        """Where something of that name may be kept over a restart, if anything may."""
-        if self._state is None or not self._state.persistent:
-            return None
-        return os.path.join(self._state.path, name)
+    @property
+    def keeper(self) -> ProcessKeeper:
+        """What starts other processes of the same user, once the terminal is open."""
+        assert self._keeper is not None
+        return self._keeper
 
     # Actions.
 
@@ -371,7 +382,12 @@ class Terminal:
         assert self._state is not None
         assert self._holder is not None
         found = restoring.restore_sessions(
-            self._state, self._holder, make=self._make, account=self._account, threads=self._threads
+            self._state,
+            self._holder,
+            self.keeper,
+            make=self._make,
+            account=self._account,
+            threads=self._threads,
         )
         async for session, held in found:
             self._sessions[session.name] = session

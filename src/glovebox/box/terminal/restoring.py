@@ -18,6 +18,7 @@ from glovebox.box.terminal.holder.wire import Held
 from glovebox.box.terminal.identity import Typed
 from glovebox.box.terminal.integration import Mark, MarkParser, Report
 from glovebox.box.terminal.journal import Began, Opened
+from glovebox.box.terminal.keeping import PREFIX, ProcessKeeper
 from glovebox.box.terminal.log import LogFiles
 from glovebox.box.terminal.run import Run, ShellEnd
 from glovebox.box.terminal.session import Session, ended_entry
@@ -31,6 +32,7 @@ from glovebox.protocol.terminal import Bill
 async def restore_sessions(
     state: StateDirectory,
     holder: Holder,
+    keeper: ProcessKeeper,
     *,
     make: Callable[[Opened], Awaitable[Session]],
     account: Account | None,
@@ -38,7 +40,7 @@ async def restore_sessions(
 ) -> AsyncIterator[tuple[Session, str | None]]:
     """Every session that a journal tells of, with the name that its shell has in the holder, if it has one.
 
-    Shells that no journal knows are ended.
+    Shells that no journal knows are ended; processes beside the shells go to the keeper.
 
     Raises:
         StartupError: the holder is of another version.
@@ -63,8 +65,11 @@ async def restore_sessions(
         elif not story.opened.static:
             await restore_without_shell(session, story, threads)
             yield session, None
-    for unknown in held.values():
-        holder.end(unknown)
+    for other in held.values():
+        if other.name.startswith(PREFIX):
+            await keeper.adopt(other)
+        else:
+            holder.end(other)
 
 
 def restore_commands(session: Session, story: Story) -> None:

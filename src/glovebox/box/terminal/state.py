@@ -11,6 +11,7 @@ import tempfile
 from glovebox.errors import StartupError
 
 _SESSIONS = "sessions"
+_KEPT = "kept"
 
 
 class StateDirectory:
@@ -59,6 +60,16 @@ class StateDirectory:
     def forget(self, name: str) -> None:
         """Remove what a session left."""
         shutil.rmtree(os.path.join(self.path, _SESSIONS, name), ignore_errors=True)
+
+    def kept(self, name: str) -> str:
+        """The directory of a process beside the shells, made if missing."""
+        path = os.path.join(self.path, _KEPT, name)
+        os.makedirs(path, 0o700, exist_ok=True)
+        return path
+
+    def forget_kept(self, name: str) -> None:
+        """Remove what such a process left."""
+        shutil.rmtree(os.path.join(self.path, _KEPT, name), ignore_errors=True)
 
     def close(self) -> None:
         """Let another server have it; a temporary one is removed."""

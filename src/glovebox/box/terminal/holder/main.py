@@ -369,7 +369,11 @@ def main(arguments: list[str]) -> None:
         from glovebox.box.terminal.holder.tmux import TmuxServer
 
         tmux = TmuxServer(os.path.join(directory, TMUX_SOCKET), program)
-        open_source, close = tmux.open, tmux.close
+        close = tmux.close
+
+        def open_source(spec: ShellSpec) -> Source:
+            return Pty(spec) if spec.plain else tmux.open(spec)
+
     holder = Holder(directory, patience=float(patience), keep=int(keep), open_source=open_source)
     server = sockets.socket(fileno=os.dup(0))
     null = os.open(os.devnull, os.O_RDWR)

@@ -12,7 +12,18 @@ else:
 class ShellSpec:
     """The shell to start and the terminal to start it in."""
 
-    __slots__ = ("arguments", "columns", "cwd", "environment", "gid", "groups", "name", "rows", "uid")
+    __slots__ = (
+        "arguments",
+        "columns",
+        "cwd",
+        "environment",
+        "gid",
+        "groups",
+        "name",
+        "plain",
+        "rows",
+        "uid",
+    )
 
     def __init__(
         self,
@@ -26,6 +37,7 @@ class ShellSpec:
         uid: int | None = None,
         gid: int | None = None,
         groups: list[int] | None = None,
+        plain: bool = False,
     ) -> None:
         #: A word that can stand in file names and on command lines.
         self.name = name
@@ -38,6 +50,8 @@ class ShellSpec:
         self.uid = uid
         self.gid = gid
         self.groups = groups or []
+        #: Not a shell that people would want to attach to.
+        self.plain = plain
 
 
 class Source(Protocol):

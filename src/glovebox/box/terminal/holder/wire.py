@@ -11,7 +11,7 @@ import struct
 from glovebox.box.terminal.holder.source import ShellSpec
 
 #: Changes when an older holder could not be understood any more.
-VERSION = "1"
+VERSION = "2"
 
 HEADER = struct.Struct("<cII")
 OFFSET = struct.Struct("<Q")
@@ -122,6 +122,7 @@ def pack_open(log: str, scratch: str, spec: ShellSpec) -> bytes:
         spec.rows,
         spec.columns,
         switch,
+        int(spec.plain),
         len(spec.arguments),
         *spec.arguments,
         *variables,
@@ -130,7 +131,7 @@ def pack_open(log: str, scratch: str, spec: ShellSpec) -> bytes:
 
 def parse_open(payload: bytes) -> tuple[str, str, ShellSpec]:
     """The log's directory, that of the shell's files, and the shell that a payload describes."""
-    log, scratch, name, cwd, rows, columns, switch, count, *rest = parse_fields(payload)
+    log, scratch, name, cwd, rows, columns, switch, plain, count, *rest = parse_fields(payload)
     uid, gid, groups = switch.split(":") if switch else ("", "", "")
     spec = ShellSpec(
         name=name,
@@ -142,6 +143,7 @@ def parse_open(payload: bytes) -> tuple[str, str, ShellSpec]:
         uid=int(uid) if uid else None,
         gid=int(gid) if gid else None,
         groups=[int(group) for group in groups.split(",") if group],
+        plain=plain == "1",
     )
     return log, scratch, spec
 

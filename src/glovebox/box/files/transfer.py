@@ -21,10 +21,10 @@ from glovebox.box.files.uploads import Piece, Upload
 from glovebox.box.files.zip_stream import ZipStream, open_archive
 from glovebox.box.threads import Threads
 from glovebox.errors import RequestError, TooLarge, TransferError
-from glovebox.server.multipart import FileParts
-from glovebox.server.parameters import NOT_BOOLEAN, boolean
-from glovebox.server.responses import error_response, invalid_request, json_response, unexpected
-from glovebox.server.sse import disconnected
+from glovebox.box.files.multipart import FileParts
+from glovebox.http.parameters import NOT_BOOLEAN, boolean
+from glovebox.http.responses import error_response, invalid_request, json_response, unexpected
+from glovebox.http.sse import disconnected
 
 log = logging.getLogger(__name__)
 

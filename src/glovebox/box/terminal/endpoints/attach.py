@@ -13,7 +13,8 @@ from typing import Any, Literal
 import msgspec
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from glovebox.box.box import Box
+from glovebox.box.events import EventLog
+from glovebox.box.terminal.manager import Terminal
 from glovebox.box.terminal.session import Session
 from glovebox.errors import (
     GloveboxError,
@@ -23,12 +24,11 @@ from glovebox.errors import (
     SessionTaken,
     TerminalError,
 )
+from glovebox.http.parameters import boolean
+from glovebox.http.responses import to_json
 from glovebox.protocol.base import Message
 from glovebox.protocol.events import ActionState, CommandEnded, Event, SessionChanged
 from glovebox.protocol.terminal import SessionInfo
-from glovebox.server.parameters import boolean
-from glovebox.server.responses import to_json
-from glovebox.server.sse import more_events
 
 #: How much of what was printed before is shown, so that the screen makes sense.
 REPLAY = 65_536
@@ -73,14 +73,15 @@ class Skipped(Message):
 class Attach:
     """The endpoint."""
 
-    def __init__(self, box: Box) -> None:
-        self._box = box
+    def __init__(self, terminal: Terminal, events: EventLog) -> None:
+        self._terminal = terminal
+        self._events = events
 
     async def __call__(self, socket: WebSocket) -> None:
         """Serve one person until they go away or the session ends."""
         await socket.accept()
         try:
-            session = self._box.terminal.session(socket.path_params["name"])
+            session = self._terminal.session(socket.path_params["name"])
         except NoSuchSession as error:
             await _close(socket, Told(type="closed", code=error.code, reason=str(error)), UNKNOWN)
             return
@@ -107,17 +108,17 @@ class Attach:
                 raise failure
 
     async def _tell_changes(self, socket: WebSocket, session: Session) -> None:
-        events = self._box.executor.events
+        events = self._events
         seq, told = events.last, None
         while True:
             info = session.info()
             if info != told:
                 told = info
                 await _tell(socket, State(session=info))
-            await more_events(events, seq)
+            await events.more(seq)
             while not any(_concerns(event, session.name) for event in events.since(seq)):
                 seq = events.last
-                await more_events(events, seq)
+                await events.more(seq)
             seq = events.last
 
 

@@ -7,13 +7,13 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from glovebox.box.box import Box
+from glovebox.box.terminal.endpoints.commands import SignalRequest
+from glovebox.box.terminal.manager import Terminal
+from glovebox.http import parameters
+from glovebox.http.endpoints import Answer, Endpoint, Parameter
+from glovebox.http.responses import ErrorBody, json_response
 from glovebox.protocol.base import Message
 from glovebox.protocol.terminal import Limits, SessionInfo
-from glovebox.server import parameters
-from glovebox.server.commands import SignalRequest
-from glovebox.server.endpoints import Answer, Endpoint, Parameter
-from glovebox.server.responses import ErrorBody, json_response
 
 
 class NewSession(Message, forbid_unknown_fields=True):
@@ -36,8 +36,8 @@ class Size(Message, forbid_unknown_fields=True):
 class SessionEndpoints:
     """The endpoints."""
 
-    def __init__(self, box: Box) -> None:
-        self._terminal = box.terminal
+    def __init__(self, terminal: Terminal) -> None:
+        self._terminal = terminal
 
     async def all(self, request: Request) -> Response:
         """Every session."""
@@ -75,9 +75,9 @@ class SessionEndpoints:
         return json_response(session.info())
 
 
-def session_endpoints(box: Box) -> list[Endpoint]:
+def session_endpoints(terminal: Terminal) -> list[Endpoint]:
     """What is served of sessions."""
-    own = SessionEndpoints(box)
+    own = SessionEndpoints(terminal)
     text: dict[str, Any] = {"type": "string"}
     path = (Parameter("name", text, "The name of the session; `main` is always there."),)
     one = Answer("The session.", SessionInfo)

@@ -11,23 +11,22 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from glovebox.box.box import Box
 from glovebox.box.terminal.commands import Command
+from glovebox.box.terminal.manager import Terminal
 from glovebox.box.terminal.rendering import LiveText
+from glovebox.box.threads import Threads
 from glovebox.errors import OutputGone
+from glovebox.http import parameters
+from glovebox.http.endpoints import Answer, Endpoint, Parameter
+from glovebox.http.parameters import InvalidParameter
+from glovebox.http.responses import NEXT_HEADER, ErrorBody, json_response
+from glovebox.http.sse import Stream, disconnected, message
 from glovebox.protocol.base import Message
+from glovebox.protocol.streams import Gap, Output
 from glovebox.protocol.terminal import CommandInfo
-from glovebox.server import parameters
-from glovebox.server.endpoints import Answer, Endpoint, Parameter
-from glovebox.server.parameters import InvalidParameter
-from glovebox.server.responses import ErrorBody, json_response
-from glovebox.server.sse import Stream, disconnected, message
-from glovebox.server.streaming import Gap, Output
 
 log = logging.getLogger(__name__)
 
-#: Says where the next piece of raw output begins.
-NEXT_HEADER = "X-Glovebox-Next-Offset"
 FORMATS = ("text", "raw", "rendered")
 _RAW = "application/octet-stream"
 _PIECE = 65_536
@@ -84,8 +83,9 @@ class SignalRequest(Message, forbid_unknown_fields=True):
 class CommandEndpoints:
     """The endpoints."""
 
-    def __init__(self, box: Box, closing: asyncio.Event) -> None:
-        self._box = box
+    def __init__(self, terminal: Terminal, threads: Threads, closing: asyncio.Event) -> None:
+        self._terminal = terminal
+        self._threads = threads
         self._closing = closing
 
     async def info(self, request: Request) -> Response:
@@ -119,12 +119,12 @@ class CommandEndpoints:
         return json_response(await _text(command, offset, limit))
 
     def _command(self, request: Request) -> Command:
-        return self._box.terminal.command(request.path_params["id"])
+        return self._terminal.command(request.path_params["id"])
 
     async def _rendered(self, command: Command, offset: int, limit: int) -> OutputText:
         finished, size = command.finished, command.size
         data = await _read(command, offset, limit)
-        text = await self._box.threads.run(_render, data)
+        text = await self._threads.run(_render, data)
         return _part(command, offset, offset + len(data), text, finished, size)
 
     async def _search(self, request: Request, command: Command) -> Response:
@@ -156,7 +156,7 @@ class CommandEndpoints:
                 total=found.total, lines=found.lines, complete=found.complete, finished=finished,
             )  # fmt: skip
 
-        return json_response(await self._box.threads.run(run))
+        return json_response(await self._threads.run(run))
 
 
 def _offset(request: Request, command: Command, resumable: bool) -> int:
@@ -277,9 +277,9 @@ class _RawOutput(Response):
             gone.cancel()
 
 
-def command_endpoints(box: Box, closing: asyncio.Event) -> list[Endpoint]:
+def command_endpoints(terminal: Terminal, threads: Threads, closing: asyncio.Event) -> list[Endpoint]:
     """What is served of commands."""
-    own = CommandEndpoints(box, closing)
+    own = CommandEndpoints(terminal, threads, closing)
     text: dict[str, Any] = {"type": "string"}
     number: dict[str, Any] = {"type": "integer", "minimum": 0}
     yes: dict[str, Any] = {"type": "boolean"}

@@ -7,34 +7,13 @@ from typing import Any
 import msgspec
 from starlette.responses import Response
 
-from glovebox.errors import (
-    BadSession,
-    CommandEnded,
-    GloveboxError,
-    NoSuchCommand,
-    NoSuchSession,
-    OutputGone,
-    RequestError,
-    SessionExists,
-    SessionTaken,
-    TooLarge,
-)
+from glovebox.errors import GloveboxError, RequestError
 from glovebox.protocol.base import Message
 
 #: Carries the stable code of an error; bodies stay as the contract has them.
 ERROR_HEADER = "X-Glovebox-Error"
-#: What errors of the box's own endpoints are answered with; those of the contract have their own rules.
-STATUSES: dict[type[GloveboxError], int] = {
-    NoSuchSession: 404,
-    NoSuchCommand: 404,
-    SessionExists: 409,
-    SessionTaken: 409,
-    CommandEnded: 409,
-    OutputGone: 410,
-    TooLarge: 413,
-    BadSession: 422,
-    RequestError: 422,
-}
+#: Says where the next piece of raw output begins.
+NEXT_HEADER = "X-Glovebox-Next-Offset"
 UNEXPECTED = "An unexpected error occurred. Please try again later."
 
 
@@ -103,5 +82,4 @@ def invalid_request(*errors: dict[str, Any]) -> Response:
 
 def refused(error: GloveboxError) -> Response:
     """An error with the status that belongs to its kind."""
-    status = next((STATUSES[kind] for kind in type(error).__mro__ if kind in STATUSES), 500)
-    return error_response(status, error)
+    return error_response(error.status, error)

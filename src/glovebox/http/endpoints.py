@@ -11,8 +11,12 @@ from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.websockets import WebSocket
+
+from glovebox.http.responses import ErrorBody, ValidationErrorBody
 
 Handle = Callable[[Request], Awaitable[Response]]
+HandleSocket = Callable[[WebSocket], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,3 +55,16 @@ class Endpoint:
     path_parameters: tuple[Parameter, ...] = ()
     body: type | Mapping[str, Any] | None = None
     body_media_type: str = "application/json"
+
+
+@dataclass(frozen=True, slots=True)
+class Socket:
+    """A WebSocket at a path."""
+
+    path: str
+    handle: HandleSocket
+
+
+UNEXPECTED = Answer("The request could not be understood.", ErrorBody)
+INVALID = Answer("A parameter or the body is not of the right form.", ValidationErrorBody)
+FAILED = Answer("It could not be done; `detail` says why.", ErrorBody)

@@ -5,15 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Any
 
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from glovebox.box.events import EventLog
 from glovebox.errors import GloveboxError
-from glovebox.server.responses import to_json
+from glovebox.http.responses import to_json
 
 log = logging.getLogger(__name__)
 
@@ -104,16 +103,3 @@ async def disconnected(receive: Receive) -> None:
     """Wait until the client has gone."""
     while (await receive())["type"] != "http.disconnect":
         pass
-
-
-async def more_events(events: EventLog, seq: int, until: asyncio.Future[Any] | None = None) -> None:
-    """Wait for an event after number `seq`, or until something else has ended."""
-    follower: AsyncIterator[Any] = events.follow(seq)
-    first = asyncio.ensure_future(anext(follower))
-    try:
-        await asyncio.wait({first, until} if until else {first}, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        first.cancel()
-        await asyncio.gather(first, return_exceptions=True)
-        if isinstance(follower, AsyncGenerator):
-            await follower.aclose()

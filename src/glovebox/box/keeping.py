@@ -1,0 +1,69 @@
+"""The seam for processes that live as long as the box does, whoever serves it.
+
+They run as the sandbox user, end with the box and take along whatever they started. Where shells outlive a
+server that is killed, they do too, and the next server finds them by name.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+
+class Kept(Protocol):
+    """A process of the sandbox user, in a session of its own."""
+
+    @property
+    def name(self) -> str:
+        """What it was started as."""
+
+    @property
+    def pid(self) -> int:
+        """Its process id, which is also that of its group and session."""
+
+    @property
+    def directory(self) -> str:
+        """A private directory of that user with a short path, removed when the process is closed."""
+
+    @property
+    def exited(self) -> asyncio.Future[int | None]:
+        """Done when it has ended: its exit status, 128 + signal if it was killed, None if nobody knows."""
+
+    def signal(self, number: int) -> None:
+        """Send a signal to it and to what it runs in the foreground; to one that has ended, nothing."""
+
+    async def printed(self, most: int = 4096) -> str:
+        """The end of what it printed: why it could not start, say."""
+
+    async def close(self) -> None:
+        """End it and everything it started. A second call does nothing."""
+
+
+class Keeper(Protocol):
+    """Starts such processes and finds them again."""
+
+    async def keep(
+        self,
+        name: str,
+        arguments: Sequence[str],
+        *,
+        cwd: str | None = None,
+        environment: Mapping[str, str] | None = None,
+        files: Mapping[str, bytes] | None = None,
+    ) -> Kept:
+        """Start a process under a name that is free: letters, digits, dots and dashes.
+
+        It sees the environment of commands and, on top, `environment`. `files` are put into its directory
+        before it starts. `{directory}` in arguments, environment and files becomes the path of that
+        directory. Its standard input is empty.
+
+        Raises:
+            OSError: it could not be started.
+        """
+
+    def kept(self, name: str) -> Kept | None:
+        """A process of that name: one started here, or one that an earlier server left."""
+
+    def state_file(self, name: str) -> str | None:
+        """Where something about them can be written for the next server; None if they end with this one."""

@@ -1,0 +1,248 @@
+"""One plugin, from its loading to its end."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable
+from typing import Protocol
+
+from msgspec import structs
+
+from glovebox.box import registry
+from glovebox.box.executor import Handler, handler_table
+from glovebox.box.plugin import Context, Owner, Plugin, Services
+from glovebox.errors import GloveboxError, PluginFailed, PluginNeeded, SettingsError
+from glovebox.http.endpoints import Endpoint, Socket
+from glovebox.protocol.events import PluginChanged
+from glovebox.protocol.plugins import PluginInfo, PluginState
+
+log = logging.getLogger(__name__)
+
+#: How often a plugin that crashed is started again.
+MOST_RESTARTS = 1
+#: How long a plugin may take to stop, or to say how it is.
+STOP_LIMIT = 10.0
+HEALTH_LIMIT = 5.0
+
+
+class Host(Owner, Protocol):
+    """Who has all plugins."""
+
+    def life(self, name: str) -> PluginLife:
+        """A plugin with its life."""
+
+
+class PluginLife:
+    """One plugin, from its loading to its end."""
+
+    def __init__(self, name: str, host: Host, services: Services) -> None:
+        self.name = name
+        self.state: PluginState = "waiting"
+        self.error: str | None = None
+        self.restarts = 0
+        self.start_ms: float | None = None
+        self.plugin: Plugin | None = None
+        self.handlers: list[Handler] = []
+        self.endpoints: list[Endpoint | Socket] = []
+        self.context = Context(name, services, host)
+        self._host = host
+        self._kind: type[Plugin] | None = None
+        self._services = services
+        self._starting: asyncio.Task[None] | None = None
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """What has to be started before."""
+        return self._kind.needs if self._kind else ()
+
+    @property
+    def first(self) -> bool:
+        """Whether the box must not serve before it has started."""
+        return self.plugin is not None and self.plugin.starts == "first"
+
+    async def load(self, where: str) -> None:
+        """Find its class. A plugin that cannot be loaded has failed, and the box goes on."""
+        problem = await _problem(self._import(where))
+        if problem is not None:
+            self.refuse(f"It could not be loaded: {_told(problem)}", problem)
+
+    async def make(self) -> None:
+        """Make it, and what it brings.
+
+        Raises:
+            SettingsError: its own settings cannot be used.
+        """
+        if self.state == "failed":
+            return
+        problem = await _problem(self._make())
+        if isinstance(problem, SettingsError):
+            raise problem
+        if problem is not None:
+            self.refuse(f"It could not be made: {_told(problem)}", problem)
+
+    def refuse(self, reason: str, problem: BaseException | None = None) -> None:
+        """Do without it."""
+        self.plugin, self.handlers, self.endpoints = None, [], []
+        self._failed(reason, problem)
+
+    async def _import(self, where: str) -> None:
+        self._kind = registry.load(self.name, where)
+
+    async def _make(self) -> None:
+        assert self._kind is not None
+        plugin = self._kind(self.context)
+        self.handlers = list(plugin.handlers())
+        self.endpoints = list(plugin.endpoints())
+        handler_table(self.handlers)
+        self.plugin = plugin
+
+    # Its life.
+
+    def begin(self) -> asyncio.Task[None]:
+        """Start it, if nobody has yet."""
+        return self._starting or self._go()
+
+    async def ready(self) -> None:
+        """Wait until it has started; start it if nobody has.
+
+        Raises:
+            PluginFailed: it cannot be used.
+        """
+        if self.state in ("waiting", "starting"):
+            await asyncio.shield(self.begin())
+        if self.state != "running":
+            raise PluginFailed(f"Plugin {self.name} is not available. {self.error or 'It was stopped.'}")
+
+    def crashed(self, reason: str) -> None:
+        """Start it once more, or give it up."""
+        if self.state != "running":
+            return
+        if self.restarts >= MOST_RESTARTS:
+            self._failed(f"It crashed again: {reason}", None)
+            self._starting = asyncio.create_task(self._end())
+            return
+        self.restarts += 1
+        log.error("plugin %s crashed and is started again: %s", self.name, reason)
+        self._go(f"It crashed and was started again: {reason}", again=True)
+
+    async def restart(self) -> None:
+        """Stop it and start it anew, because somebody wants that.
+
+        Raises:
+            PluginFailed: it could not be loaded, so there is nothing to start.
+            PluginNeeded: the box cannot do without it.
+        """
+        if self.plugin is None:
+            raise PluginFailed(f"Plugin {self.name} is not available. {self.error}")
+        if self.first:
+            raise PluginNeeded(f"The box cannot do without {self.name}. Restart the box instead.")
+        if self._starting is not None:
+            await asyncio.wait([self._starting])
+        self.restarts = 0
+        await asyncio.wait([self._go(again=True)])
+
+    async def stop(self) -> None:
+        """End it."""
+        was = self.state
+        if self._starting is not None and not self._starting.done():
+            self._starting.cancel()
+            await asyncio.wait([self._starting])
+        if was != "failed":
+            self._is("stopped", self.error)
+        if was in ("running", "starting"):
+            await self._end()
+
+    def _go(self, reason: str | None = None, *, again: bool = False) -> asyncio.Task[None]:
+        self._is("starting", reason)
+        self._starting = asyncio.create_task(self._start(again=again))
+        return self._starting
+
+    async def _start(self, *, again: bool) -> None:
+        if again:
+            await self._end()
+        began = time.monotonic()
+        problem = await _problem(self._start_all())
+        self.start_ms = round((time.monotonic() - began) * 1000, 1)
+        if problem is None:
+            self._is("running", self.error)
+            return
+        if isinstance(problem, TimeoutError):
+            limit = self._services.settings.init_plugin_timeout
+            self._failed(f"It did not start within {limit} s (INIT_PLUGIN_TIMEOUT).", None)
+        else:
+            self._failed(f"It did not start: {_told(problem)}", problem)
+        await self._end()
+
+    async def _start_all(self) -> None:
+        assert self.plugin is not None
+        for needed in self.needs:
+            await self._host.life(needed).ready()
+        with self._services.startup.step(f"plugin {self.name}"):
+            async with asyncio.timeout(self._services.settings.init_plugin_timeout):
+                await self.plugin.start()
+
+    async def _end(self) -> None:
+        if self.plugin is None:
+            return
+        problem = await _problem(self.plugin.stop(), STOP_LIMIT)
+        problem = problem or await _problem(self.context.release(), STOP_LIMIT)
+        if problem is not None:
+            log.error("plugin %s did not stop as it should: %s", self.name, _told(problem), exc_info=problem)
+
+    # What it says.
+
+    def info(self) -> PluginInfo:
+        """How it is, without asking it."""
+        return PluginInfo(
+            name=self.name,
+            state=self.state,
+            error=self.error,
+            restarts=self.restarts,
+            start_ms=self.start_ms,
+            needs=list(self.needs),
+        )
+
+    async def examine(self) -> PluginInfo:
+        """How it is, asking it too."""
+        if self.state != "running" or self.plugin is None:
+            return self.info()
+        asked = asyncio.ensure_future(self.plugin.health())
+        await asyncio.wait([asked], timeout=HEALTH_LIMIT)
+        if not asked.done():
+            asked.cancel()
+            said = f"It did not say how it is within {HEALTH_LIMIT:.0f} s."
+            return structs.replace(self.info(), error=said, healthy=False)
+        if problem := asked.exception():
+            return structs.replace(self.info(), error=_told(problem), healthy=False)
+        return structs.replace(self.info(), health=asked.result())
+
+    def _is(self, state: PluginState, error: str | None) -> None:
+        self.state, self.error = state, error
+        self._services.events.append(PluginChanged, plugin=self.name, state=state, reason=error or "")
+
+    def _failed(self, reason: str, problem: BaseException | None) -> None:
+        expected = problem is None or isinstance(problem, GloveboxError | OSError | ImportError)
+        log.error("plugin %s failed. %s", self.name, reason, exc_info=None if expected else problem)
+        self._is("failed", reason)
+
+
+async def _problem(work: Awaitable[None], limit: float | None = None) -> BaseException | None:
+    """What goes wrong in somebody else's work, as a value: nothing that a plugin raises ends the box."""
+    task = asyncio.ensure_future(work)
+    try:
+        await asyncio.wait([task], timeout=limit)
+    finally:
+        if not task.done():
+            task.cancel()
+    if not task.done():
+        return TimeoutError(f"it took longer than {limit} s")
+    return PluginFailed("it was cancelled") if task.cancelled() else task.exception()
+
+
+def _told(problem: BaseException) -> str:
+    """An exception for people; the name of its class alone says nothing, and neither does an empty text."""
+    text = str(problem)
+    known = isinstance(problem, GloveboxError | OSError | ImportError)
+    return text if text and known else f"{type(problem).__name__}: {text}" if text else type(problem).__name__

@@ -1,0 +1,190 @@
+"""The plugins of a box: loaded, started when it is time, looked after, stopped in reverse order."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import functools
+from collections.abc import Iterable
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.websockets import WebSocket
+
+from glovebox.box import registry
+from glovebox.box.executor import Call, Handler, Observer, handler_table
+from glovebox.box.plugin import Plugin, Services
+from glovebox.box.plugin_life import PluginLife
+from glovebox.errors import NoSuchPlugin, SettingsError, StartupError
+from glovebox.http.endpoints import Endpoint, Socket
+from glovebox.protocol.base import Observation
+from glovebox.protocol.plugins import PluginInfo
+
+
+class Plugins:
+    """All plugins of a box."""
+
+    def __init__(self, names: Iterable[str], services: Services) -> None:
+        """Find them; what a plugin needs is loaded along with it, before it.
+
+        Raises:
+            SettingsError: there is no such plugin.
+        """
+        self._services = services
+        self._places = {name: registry.find(name) for name in dict.fromkeys([*registry.ALWAYS, *names])}
+        self._lives: dict[str, PluginLife] = {}
+        self._background: list[asyncio.Task[None]] = []
+
+    async def open(self) -> None:
+        """Load all, and start those without which the box cannot serve.
+
+        Raises:
+            SettingsError: the settings of one cannot be used.
+            StartupError: one without which the box cannot serve did not start.
+        """
+        for name in list(self._places):
+            await self._load(name, ())
+        self._refuse_twice()
+        for life in self._lives.values():
+            if life.first:
+                await life.begin()
+                if life.state != "running":
+                    raise StartupError(f"{life.name}: {life.error}")
+
+    async def _load(self, name: str, needed_by: tuple[str, ...]) -> None:
+        """Load a plugin after those it needs."""
+        if name in self._lives or name in needed_by:
+            return
+        life = PluginLife(name, self, self._services)
+        await life.load(self._places.get(name) or registry.find(name))
+        for needed in life.needs:
+            try:
+                await self._load(needed, (*needed_by, name))
+            except SettingsError as error:
+                life.refuse(f"It needs {needed}. {error}")
+            else:
+                if needed not in self._lives:
+                    life.refuse(f"It needs {needed}, which needs it.")
+        self._lives[name] = life
+        await life.make()
+
+    def _refuse_twice(self) -> None:
+        """A plugin that brings what another has already brought has failed; the others are left alone."""
+        actions: dict[Any, str] = {}
+        places: dict[tuple[str, str], str] = {}
+        for life in self._lives.values():
+            own_actions = set(handler_table(life.handlers))
+            own_places = {_place(endpoint) for endpoint in life.endpoints}
+            taken = [f"the action {one.action} of {actions[one]}" for one in own_actions & actions.keys()]
+            taken += [f"{' '.join(one)} of {places[one]}" for one in own_places & places.keys()]
+            if taken:
+                life.refuse(f"It brings {', '.join(taken)} once more.")
+                continue
+            actions |= dict.fromkeys(own_actions, life.name)
+            places |= dict.fromkeys(own_places, life.name)
+
+    def begin(self) -> None:
+        """Start in the background what need not be waited for. The box serves by now."""
+        for life in self._lives.values():
+            if life.plugin is not None and life.plugin.starts == "background" and life.state == "waiting":
+                self._background.append(life.begin())
+
+    async def close(self) -> None:
+        """Stop all, the last first."""
+        for life in reversed(self._lives.values()):
+            await life.stop()
+
+    # What they bring.
+
+    def handlers(self) -> list[Handler]:
+        """The handlers of all."""
+        return [
+            handler if life.first else _after(life, handler)
+            for life in self._lives.values()
+            for handler in life.handlers
+        ]
+
+    def endpoints(self) -> list[Endpoint | Socket]:
+        """The endpoints of all."""
+        return [
+            endpoint if life.first else _served_after(life, endpoint)
+            for life in self._lives.values()
+            for endpoint in life.endpoints
+        ]
+
+    def observers(self) -> list[Observer]:
+        """Those who are told of every action."""
+        return [observer for plugin in self.plugins() for observer in plugin.observers()]
+
+    def hints(self) -> list[str]:
+        """What to tell whoever starts the box."""
+        return [hint for plugin in self.plugins() if (hint := plugin.hint())]
+
+    # What they know of each other.
+
+    def life(self, name: str) -> PluginLife:
+        """A plugin with its life.
+
+        Raises:
+            NoSuchPlugin: it is not loaded.
+        """
+        try:
+            return self._lives[name]
+        except KeyError:
+            raise NoSuchPlugin(f"There is no plugin {name!r} in this box.") from None
+
+    async def examine(self) -> list[PluginInfo]:
+        """How they are, asking them too."""
+        return await asyncio.gather(*(life.examine() for life in self._lives.values()))
+
+    def find(self, name: str) -> Plugin | None:
+        """A plugin of this box."""
+        life = self._lives.get(name)
+        return life.plugin if life else None
+
+    def plugins(self) -> list[Plugin]:
+        """All plugins that could be loaded."""
+        return [life.plugin for life in self._lives.values() if life.plugin is not None]
+
+    def report(self) -> list[PluginInfo]:
+        """How they are, without asking them."""
+        return [life.info() for life in self._lives.values()]
+
+    def crashed(self, name: str, reason: str) -> None:
+        """A plugin cannot go on as it is."""
+        self.life(name).crashed(reason)
+
+
+def _place(endpoint: Endpoint | Socket) -> tuple[str, str]:
+    return ("WS" if isinstance(endpoint, Socket) else endpoint.method, endpoint.path)
+
+
+def _after(life: PluginLife, handler: Handler) -> Handler:
+    """The handler of a plugin that may not have started yet."""
+
+    @functools.wraps(handler)
+    async def waiting(action: Any, call: Call) -> Observation:
+        if life.state != "running":
+            await life.ready()
+        return await handler(action, call)
+
+    return waiting
+
+
+def _served_after(life: PluginLife, endpoint: Endpoint | Socket) -> Endpoint | Socket:
+    if isinstance(endpoint, Socket):
+        connect = endpoint.handle
+
+        async def connected(socket: WebSocket) -> None:
+            await life.ready()
+            await connect(socket)
+
+        return dataclasses.replace(endpoint, handle=connected)
+    handle = endpoint.handle
+
+    async def handled(request: Request) -> Response:
+        await life.ready()
+        return await handle(request)
+
+    return dataclasses.replace(endpoint, handle=handled)

@@ -1,0 +1,1 @@
+"""Sessions and commands over HTTP."""

@@ -1,0 +1,1 @@
+"""What endpoints are made of: how they are declared, how requests are read and answered."""

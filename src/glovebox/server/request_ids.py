@@ -1,0 +1,54 @@
+"""Every request has an id: the caller's own or a new one, told in the answer and in every log line."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from glovebox import tracing
+
+REQUEST_ID_HEADER = "X-Request-ID"
+_HEADER = REQUEST_ID_HEADER.lower().encode()
+_ACCEPTED = re.compile(rb"[A-Za-z0-9._:-]{1,128}")
+#: What begins an answer, on HTTP and on a WebSocket that is accepted or refused.
+_BEGINNINGS = frozenset({"http.response.start", "websocket.accept", "websocket.http.response.start"})
+
+#: New ids are a number behind what tells this process from all others: nothing to wait for, no two alike.
+_PROCESS = os.urandom(6).hex()
+_numbers = itertools.count(1)
+
+
+class RequestIds:
+    """ASGI middleware that goes around everything else, so that also the last resort for errors is inside."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Give the request its id, and its answer the header."""
+        if scope["type"] not in ("http", "websocket"):
+            await self._app(scope, receive, send)
+            return
+        given = trace = b""
+        for name, value in scope["headers"]:
+            if name == _HEADER:
+                given = value
+            elif name == b"traceparent":
+                trace = value
+        if not _ACCEPTED.fullmatch(given):
+            given = b"%b-%d" % (_PROCESS.encode(), next(_numbers))
+        # Never reset: what the server logs about the request after this returned belongs to it as well, and
+        # the next request on the connection sets its own.
+        tracing.request_id.set(given.decode("ascii"))
+        tracing.traceparent.set(trace.decode("latin-1"))
+        header = (_HEADER, given)
+
+        async def send_with_id(message: Message) -> None:
+            if message["type"] in _BEGINNINGS:
+                message = {**message, "headers": [*message.get("headers", ()), header]}
+            await send(message)
+
+        await self._app(scope, receive, send_with_id)

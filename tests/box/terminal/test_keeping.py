@@ -1,0 +1,160 @@
+"""Processes beside the shells: the sandbox user's, ended with the box, found again by the next server."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pwd
+import signal
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from glovebox.box.events import EventLog
+from glovebox.box.terminal.manager import Terminal
+from glovebox.settings import current_user
+from tests.box.terminal.console import eventually
+
+
+def terminal_of(tmp_path: Path, *, username: str = "", state: bool = False, kind: str = "pty") -> Terminal:
+    return Terminal(
+        working_dir=str(tmp_path),
+        username=username or current_user(),
+        environment={"PATH": os.environ["PATH"], "HOME": str(tmp_path)},
+        no_change_timeout=10,
+        events=EventLog(),
+        state_dir=str(tmp_path / "state") if state else None,
+        keep_sessions=state,
+        kind=kind,
+    )
+
+
+@pytest.fixture(params=["pty", "tmux"])
+async def terminal(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Terminal]:
+    terminal = terminal_of(tmp_path, kind=request.param)
+    await terminal.open()
+    yield terminal
+    await terminal.close()
+
+
+def gone(pid: int) -> bool:
+    return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+
+
+def there(path: str) -> bool:
+    return os.path.exists(path)
+
+
+async def test_a_process_runs_with_its_files_without_input_and_tells_its_status(
+    terminal: Terminal, tmp_path: Path
+) -> None:
+    kept = await terminal.keeper.keep(
+        "one",
+        ["sh", "-c", "pwd; cat {directory}/given; cat; echo $WHERE; exit 3"],
+        environment={"WHERE": "{directory}"},
+        files={"given": b"in {directory}\n"},
+    )
+    assert await asyncio.wait_for(asyncio.shield(kept.exited), 10) == 3
+    told = await kept.printed()
+    assert told.splitlines() == [str(tmp_path), f"in {kept.directory}", kept.directory]
+    assert os.stat(kept.directory).st_mode & 0o777 == 0o700
+    assert terminal.keeper.kept("one") is kept
+    await kept.close()
+    await kept.close()
+    assert not there(kept.directory)
+    assert terminal.keeper.kept("one") is None
+
+
+async def test_a_signal_reaches_the_process_and_what_it_runs(terminal: Terminal) -> None:
+    kept = await terminal.keeper.keep("one", ["sh", "-c", "sleep 1000; exit 7"])
+    await eventually(lambda: bool(psutil.Process(kept.pid).children()), "the condition")
+    kept.signal(signal.SIGINT)
+    assert await asyncio.wait_for(asyncio.shield(kept.exited), 10) == 128 + signal.SIGINT
+    kept.signal(signal.SIGINT)  # to nobody
+
+
+async def test_closing_ends_everything_it_started(terminal: Terminal) -> None:
+    script = "trap '' TERM HUP; setsid sleep 1000 & sleep 1000 & wait"
+    kept = await terminal.keeper.keep("one", ["sh", "-c", script])
+    await eventually(lambda: len(psutil.Process(kept.pid).children(recursive=True)) == 2, "the condition")
+    family = [kept.pid, *(child.pid for child in psutil.Process(kept.pid).children(recursive=True))]
+    await kept.close()
+    await eventually(lambda: all(map(gone, family)), "the condition")
+
+
+async def test_a_name_is_taken_until_its_process_is_closed(terminal: Terminal) -> None:
+    kept = await terminal.keeper.keep("one", ["sleep", "1000"])
+    with pytest.raises(FileExistsError):
+        await terminal.keeper.keep("one", ["sleep", "1000"])
+    await kept.close()
+    again = await terminal.keeper.keep("one", ["sleep", "1000"])
+    assert not gone(again.pid)
+
+
+async def test_a_program_that_does_not_exist_says_so(terminal: Terminal) -> None:
+    kept = await terminal.keeper.keep("one", ["no-such-program-here"])
+    assert await asyncio.wait_for(asyncio.shield(kept.exited), 10) == 127
+    assert "no-such-program-here" in await kept.printed()
+
+
+async def test_only_the_end_of_much_output_is_told(terminal: Terminal) -> None:
+    kept = await terminal.keeper.keep("one", ["sh", "-c", "seq 200000; echo last"])
+    await asyncio.wait_for(asyncio.shield(kept.exited), 30)
+    told = await kept.printed(100)
+    assert told.endswith("200000\nlast\n")
+    assert len(told) <= 100
+
+
+async def test_everything_ends_with_the_terminal(tmp_path: Path) -> None:
+    terminal = terminal_of(tmp_path)
+    await terminal.open()
+    kept = await terminal.keeper.keep("one", ["sleep", "1000"])
+    pid = kept.pid
+    await terminal.close()
+    await eventually(lambda: gone(pid), "the condition")
+    assert not there(kept.directory)
+
+
+@pytest.mark.parametrize("kind", ["pty", "tmux"])
+async def test_the_next_server_finds_what_was_left(tmp_path: Path, kind: str) -> None:
+    before = terminal_of(tmp_path, state=True, kind=kind)
+    await before.open()
+    script = "echo before; while [ ! -e go ]; do sleep 0.02; done; echo after; exit 5"
+    kept = await before.keeper.keep("one", ["sh", "-c", script])
+    directory, pid = kept.directory, kept.pid
+    state = before.keeper.state_file("notes")
+    assert state is not None
+    await before.close()
+    after = terminal_of(tmp_path, state=True, kind=kind)
+    await after.open()
+    found = after.keeper.kept("one")
+    assert found is not None
+    assert (found.pid, found.directory) == (pid, directory)
+    assert after.keeper.state_file("notes") == state
+    os.mkdir(tmp_path / "go")
+    assert await asyncio.wait_for(asyncio.shield(found.exited), 10) == 5
+    assert (await found.printed()).split() == ["before", "after"]
+    await found.close()
+    await after.close()
+    last = terminal_of(tmp_path, state=True, kind=kind)
+    last._keep = False
+    await last.open()
+    assert last.keeper.kept("one") is None
+    await last.close()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can start processes of others")
+async def test_a_process_is_of_the_sandbox_user(tmp_path: Path) -> None:
+    terminal = terminal_of(tmp_path, username="nobody")
+    os.chmod(tmp_path, 0o755)
+    await terminal.open()
+    kept = await terminal.keeper.keep(
+        "one", ["sh", "-c", "id -un; cat {directory}/given; touch {directory}/mine && echo can"],
+        files={"given": b"given\n"}, cwd="/",
+    )  # fmt: skip
+    assert await asyncio.wait_for(asyncio.shield(kept.exited), 10) == 0
+    assert (await kept.printed()).split() == ["nobody", "given", "can"]
+    assert os.stat(kept.directory).st_uid == pwd.getpwnam("nobody").pw_uid
+    await terminal.close()
