@@ -1,6 +1,7 @@
 # Two commands matter: `make run` and `make test`. Both install what they need first.
 PORT ?= 8000
 WORKSPACE ?= ./workspace
+PLUGINS ?= jupyter agent_skills
 INPUTS := pyproject.toml constraints.txt scripts/setup.sh
 
 .PHONY: help setup run test lint bench clean
@@ -17,7 +18,7 @@ setup: .venv/.run ## install what running a box needs into .venv
 	@scripts/setup.sh dev
 
 run: .venv/.run ## serve a box for WORKSPACE on 127.0.0.1:PORT
-	@exec .venv/bin/glovebox serve $(PORT) --working-dir "$(WORKSPACE)"
+	@exec .venv/bin/glovebox serve $(PORT) --working-dir "$(WORKSPACE)" $(if $(PLUGINS),--plugins $(PLUGINS))
 
 test: lint ## check style, types, import rules and documentation, and run all tests
 	.venv/bin/python -m pytest

@@ -15,6 +15,14 @@ def shared_box(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningBox]
         yield box
 
 
+@pytest.fixture(scope="session")
+def full_box(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningBox]:
+    """The same with every plugin of the project."""
+    plugins = ("--plugins", "jupyter", "agent_skills", "vscode")
+    with running_box(tmp_path_factory.mktemp("full-box") / "workspace", *plugins) as box:
+        yield box
+
+
 @pytest.fixture
 def box(shared_box: RunningBox, tmp_path: Path) -> RunningBox:
     """The shared box, with its shell in a fresh directory."""

@@ -71,12 +71,27 @@ def test_a_workspace_that_cannot_be_made_is_a_sentence_and_status_3(tmp_path: Pa
 
 
 def test_log_lines_can_be_json(tmp_path: Path) -> None:
-    refused = glovebox(
-        "serve", "0", "--working-dir", str(tmp_path), "--plugins", "jupyter", "nope", LOG_JSON="1"
+    with running_process(tmp_path, LOG_JSON="1", RUNTIME_MEMORY_MONITOR="1") as lines:
+        logged = json.loads(next(lines))
+    assert {"time", "level", "logger", "message"} <= set(logged)
+
+
+@contextlib.contextmanager
+def running_process(tmp_path: Path, **environment: str) -> Iterator[Iterator[str]]:
+    """What a box that is started and ended writes to standard error."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "glovebox", "serve", "0", "--working-dir", str(tmp_path / "ws")],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "GLOVEBOX_VIEWER_URL_FILE": str(tmp_path / "viewer-url"), **environment},
     )
-    lines = [line for line in refused.stderr.splitlines() if line.startswith("{")]
-    assert lines
-    assert all({"time", "level", "logger", "message"} <= set(json.loads(line)) for line in lines)
+    assert process.stderr is not None
+    try:
+        yield process.stderr
+    finally:
+        process.terminate()
+        process.communicate(timeout=20)
 
 
 def test_the_plugins_a_caller_of_the_reference_names_are_accepted(tmp_path: Path) -> None:
@@ -86,9 +101,11 @@ def test_the_plugins_a_caller_of_the_reference_names_are_accepted(tmp_path: Path
 
 def test_serving_loads_no_heavy_library(tmp_path: Path) -> None:
     script = (
-        "import sys; import glovebox.server.run\n"
+        "import sys; import glovebox.server.run; from glovebox.box import registry\n"
+        "for name, where in registry.OWN.items(): registry.load(name, where)\n"
         "heavy = {'httpx', 'pydantic', 'docker', 'playwright', 'jupyter_client', 'mcp', 'bashlex', 'chardet',"
-        " 'charset_normalizer', 'psutil', 'zipfile', 'websockets'}\n"
+        " 'charset_normalizer', 'psutil', 'zipfile', 'websockets', 'zmq', 'prometheus_client',"
+        " 'opentelemetry', 'glovebox.box.telemetry.otel'}\n"
         "print(sorted(heavy & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from glovebox import settings
+from glovebox.box import registry
 from glovebox.errors import GloveboxError
 from glovebox.protocol.openhands import Codec
 from tests.support.running import RunningBox
@@ -39,6 +40,15 @@ def test_every_setting_has_its_row_and_every_row_its_setting() -> None:
     assert rows == [setting_row(option) for option in settings.options()]
 
 
+def test_every_setting_of_a_plugin_has_its_row_and_every_row_its_setting() -> None:
+    rows = re.findall(r"^\| (\w+) \| `(\w+)` \| `(\w+)` \|", page("settings.md"), re.MULTILINE)
+    expected = []
+    for name, where in registry.OWN.items():
+        for field in registry.load(name, where).options.__struct_fields__:
+            expected.append((name, field, f"GLOVEBOX_PLUGIN_{name}_{field}".upper()))
+    assert rows == expected
+
+
 def test_every_action_has_a_section_and_every_section_an_action() -> None:
     described = re.findall(r"^### `(\w+)`", page("actions.md"), re.MULTILINE)
     assert sorted(described) == sorted(Codec().actions)
@@ -65,10 +75,10 @@ def test_every_error_code_is_documented_and_drawn_in_the_tree() -> None:
         assert re.search(rf"{error.__name__} +{error.code} ", glovebox.errors.__doc__ or ""), error
 
 
-def test_every_endpoint_is_documented_and_every_documented_one_is_served(shared_box: RunningBox) -> None:
+def test_every_endpoint_is_documented_and_every_documented_one_is_served(full_box: RunningBox) -> None:
     served = {
         f"{method.upper()} {path}"
-        for path, methods in shared_box.client.get("/openapi.json").json()["paths"].items()
+        for path, methods in full_box.client.get("/openapi.json").json()["paths"].items()
         for method in methods
     }
     documented = set(re.findall(r"^\| `((?:GET|POST|DELETE|PUT) /\S*)` \|", page("api.md"), re.MULTILINE))

@@ -7,7 +7,31 @@ import logging
 import sys
 from collections.abc import Iterable
 
-PLAIN = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
+from glovebox import tracing
+
+PLAIN = "%(asctime)s %(levelname)-7s %(request_id)s %(name)s: %(message)s"
+
+
+class Mask:
+    """Replaces secrets in a text."""
+
+    def __init__(self, secrets: Iterable[str]) -> None:
+        # The longest first: one may be a part of another.
+        self._secrets = sorted({secret for secret in secrets if secret}, key=len, reverse=True)
+
+    def __call__(self, text: str) -> str:
+        """The text without them."""
+        for secret in self._secrets:
+            text = text.replace(secret, "***")
+        return text
+
+
+class _PlainFormatter(logging.Formatter):
+    """One line, with the id of the request it was written for, or a dash."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        record.__dict__["request_id"] = tracing.request_id.get() or "-"
+        return super().formatMessage(record)
 
 
 class _JsonFormatter(logging.Formatter):
@@ -20,6 +44,8 @@ class _JsonFormatter(logging.Formatter):
             "logger": record.name,
             "message": record.getMessage(),
         }
+        if request_id := tracing.request_id.get():
+            line["request_id"] = request_id
         if record.exc_info:
             line["traceback"] = self.formatException(record.exc_info)
         return json.dumps(line, ensure_ascii=False)
@@ -28,25 +54,22 @@ class _JsonFormatter(logging.Formatter):
 class _Masked(logging.Formatter):
     """Wraps a formatter and masks secrets in whatever it made, tracebacks included."""
 
-    def __init__(self, inner: logging.Formatter, secrets: Iterable[str]) -> None:
+    def __init__(self, inner: logging.Formatter, mask: Mask) -> None:
         super().__init__()
         self._inner = inner
-        self._secrets = [secret for secret in secrets if secret]
+        self._mask = mask
 
     def format(self, record: logging.LogRecord) -> str:
-        line = self._inner.format(record)
-        for secret in self._secrets:
-            line = line.replace(secret, "***")
-        return line
+        return self._mask(self._inner.format(record))
 
 
 def configure(*, level: str, as_json: bool, secrets: Iterable[str] = ()) -> None:
     """Send everything to standard error in one format, and make the libraries below quieter."""
-    formatter = _JsonFormatter() if as_json else logging.Formatter(PLAIN, "%H:%M:%S")
+    formatter = _JsonFormatter() if as_json else _PlainFormatter(PLAIN, "%H:%M:%S")
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_Masked(formatter, secrets))
+    handler.setFormatter(_Masked(formatter, Mask(secrets)))
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
     logging.getLogger("asyncio").setLevel(logging.WARNING)
-    for chatty in ("charset_normalizer", "chardet", "python_multipart"):
+    for chatty in ("charset_normalizer", "chardet", "python_multipart", "urllib3"):
         logging.getLogger(chatty).setLevel(logging.WARNING)

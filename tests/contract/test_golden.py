@@ -68,5 +68,11 @@ def test_terminal_recordings_are_answered_alike(tmp_path: Path) -> None:
 
 
 @pytest.mark.timeout(300)
+def test_notebook_recordings_are_answered_alike(tmp_path: Path) -> None:
+    plugins = ("--plugins", "agent_skills", "jupyter")
+    assert replay(tmp_path, "default", "^ipython", "golden-key-4711", *plugins) == set()
+
+
+@pytest.mark.timeout(300)
 def test_a_box_without_key_and_plugins_answers_alike(tmp_path: Path) -> None:
     assert replay(tmp_path, "bare", ".", "") == set()

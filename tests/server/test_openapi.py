@@ -30,10 +30,13 @@ OPERATIONS = (
     "GET /docs", "POST /execute_action_stream", "GET /commands/{id}", "GET /commands/{id}/output",
     "POST /commands/{id}/signal", "GET /sessions", "POST /sessions", "GET /sessions/{name}",
     "DELETE /sessions/{name}", "POST /sessions/{name}/resize", "POST /sessions/{name}/signal",
+    "GET /kernels", "POST /kernels", "GET /kernels/{name}", "DELETE /kernels/{name}",
+    "POST /kernels/{name}/interrupt", "POST /kernels/{name}/restart", "GET /kernels/{name}/cells/{id}",
+    "GET /kernelspecs", "GET /plugins", "GET /plugins/{name}", "POST /plugins/{name}/restart", "GET /metrics",
 )  # fmt: skip
 
 #: Answers without an end have tests of their own.
-ENDLESS = ("GET /events",)
+ENDLESS = ("GET /events", "GET /metrics/system")
 
 
 def inside(workspace: Path, path: Any) -> Any:
@@ -52,8 +55,8 @@ def make_harmless(case: Any, workspace: Path) -> None:
     if case.path == "/upload_file":
         query.setdefault("destination", str(workspace))
         case.query = query
-    if case.path == "/sessions" and isinstance(case.body, dict) and "name" in case.body:
-        case.body["name"] = "main"  # every other name would start a shell
+    if case.path in ("/sessions", "/kernels") and isinstance(case.body, dict) and "name" in case.body:
+        case.body["name"] = "main"  # every other name would start a shell or a kernel
     action: Any = case.body.get("action") if isinstance(case.body, dict) else None
     args = action.get("args") if isinstance(action, dict) else None
     if isinstance(args, dict):
@@ -62,13 +65,15 @@ def make_harmless(case: Any, workspace: Path) -> None:
                 args[name] = inside(workspace, args[name])
         if isinstance(args.get("command"), str) and action.get("action") == "run":
             args["command"] = "true"
+        if action.get("action") == "run_ipython":
+            args |= {name: value for name, value in (("code", "1"), ("kernel", "main")) if name in args}
 
 
 @pytest.fixture(scope="module")
-def operations(shared_box: RunningBox) -> dict[str, Any]:
+def operations(full_box: RunningBox) -> dict[str, Any]:
     """Every described operation, by method and path."""
     schema = schemathesis.openapi.from_url(
-        f"{shared_box.url}/openapi.json", headers={"X-Session-API-Key": shared_box.key}
+        f"{full_box.url}/openapi.json", headers={"X-Session-API-Key": full_box.key}
     )
     found: list[Any] = list(schema.get_all_operations())
     return {operation.ok().label: operation.ok() for operation in found}
@@ -80,7 +85,7 @@ def test_every_operation_is_tried_below(operations: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_an_endpoint_answers_as_its_description_says(
-    name: str, operations: dict[str, Any], shared_box: RunningBox
+    name: str, operations: dict[str, Any], full_box: RunningBox
 ) -> None:
     operation = operations[name]
     good = operation.as_strategy(GenerationMode.POSITIVE)
@@ -90,15 +95,15 @@ def test_an_endpoint_answers_as_its_description_says(
     @given(good | bad)
     @limits(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
     def check(case: Any) -> None:
-        make_harmless(case, shared_box.workspace)
-        response = case.call(headers={"X-Session-API-Key": shared_box.key})
+        make_harmless(case, full_box.workspace)
+        response = case.call(headers={"X-Session-API-Key": full_box.key})
         case.validate_response(response, checks=CHECKS)
 
     check()
 
 
-def test_every_action_and_observation_is_described(shared_box: RunningBox) -> None:
-    document = shared_box.client.get("/openapi.json").json()
+def test_every_action_and_observation_is_described(full_box: RunningBox) -> None:
+    document = full_box.client.get("/openapi.json").json()
     envelopes = document["components"]["schemas"]
     names = [option["properties"]["action"]["const"] for option in envelopes["ActionEnvelope"]["oneOf"]]
     assert {"run", "read", "write", "edit", "glob", "grep"} <= set(names)

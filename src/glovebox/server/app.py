@@ -52,7 +52,7 @@ def create_app(box: Box) -> ASGIApp:
                 CORSMiddleware,
                 allow_origins=settings.cors_origins,
                 allow_methods=["*"],
-                allow_headers=["Content-Type", "Authorization", KEY_HEADER, REQUEST_ID_HEADER],
+                allow_headers=["Content-Type", "Authorization", KEY_HEADER, REQUEST_ID_HEADER, "traceparent"],
                 expose_headers=[ERROR_HEADER, NEXT_HEADER, REQUEST_ID_HEADER],
             )
         )

@@ -1,0 +1,1 @@
+"""How a box is doing: counted actions, `/metrics`, and OpenTelemetry for those who ask for it."""

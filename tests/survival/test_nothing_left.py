@@ -1,0 +1,83 @@
+"""No process of a box is alive a few seconds after it was stopped, whatever it was doing."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.support.running import RunningBox, running_box, wait_until
+
+STUBBORN_CELL = """
+import os, signal, subprocess, threading, time
+for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    signal.signal(number, signal.SIG_IGN)
+child = subprocess.Popen(
+    ["setsid", "sh", "-c", "trap '' TERM HUP INT; (setsid sleep 1000 &) ; while :; do sleep 1000; done"])
+threading.Thread(target=lambda: [time.sleep(0.01) for _ in iter(int, 1)]).start()
+open("kernel-busy", "w").write("x")
+while True:
+    try:
+        time.sleep(1000)
+    except BaseException:
+        pass
+"""
+STUBBORN_COMMAND = (
+    "trap '' TERM HUP INT; setsid nohup sh -c \"trap '' TERM HUP; while :; do sleep 1000; done\" & "
+    "(setsid sleep 1000 &); python3 -c 'import os,time; os.fork() or os.setsid(); time.sleep(1000)' & "
+    "touch command-busy; while :; do sleep 1000; done"
+)
+
+
+def fill(box: RunningBox) -> list[psutil.Process]:
+    """Have the box do things that do not want to end; all its processes."""
+    for action, args in (
+        ("run_ipython", {"code": STUBBORN_CELL}),
+        ("run_ipython", {"code": "import time; time.sleep(1000)", "kernel": "other"}),
+        ("run", {"command": STUBBORN_COMMAND}),
+        ("run", {"command": "cat", "session": "waiting"}),
+    ):
+        envelope = {"action": {"action": action, "args": args}}
+        with box.client.stream("POST", "/execute_action_stream", json=envelope):
+            pass  # the action goes on without whoever asked for it
+    for mark in ("kernel-busy", "command-busy"):
+        wait_until((box.workspace / mark).exists, 30, what=mark)
+    wait_until(lambda: len(box.client.get("/sessions").json()) == 2, what="the second session")
+    wait_until(lambda: "sleep 1000" in names(box), what="its processes")
+    return [psutil.Process(box.process.pid), *psutil.Process(box.process.pid).children(recursive=True)]
+
+
+def names(box: RunningBox) -> str:
+    lines = []
+    for process in psutil.Process(box.process.pid).children(recursive=True):
+        try:
+            lines.append(" ".join(process.cmdline()))
+        except psutil.Error:
+            continue
+    return "\n".join(lines)
+
+
+def living(processes: list[psutil.Process]) -> list[psutil.Process]:
+    return [one for one in processes if one.is_running() and one.status() != psutil.STATUS_ZOMBIE]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
+def test_nothing_is_left_of_a_box_that_was_stopped(tmp_path: Path, number: signal.Signals) -> None:
+    with running_box(tmp_path / "ws", "--plugins", "agent_skills", "jupyter", "vscode") as box:
+        processes = fill(box)
+        assert len(processes) > 10, processes
+        box.process.send_signal(number)
+        box.process.wait(20)
+        wait_until(lambda: not living(processes), 5, what="the end of all processes")
+
+
+def test_nothing_is_left_of_a_box_that_is_stopped_while_its_plugins_start(tmp_path: Path) -> None:
+    with running_box(tmp_path / "ws", "--plugins", "jupyter", "agent_skills") as box:
+        server = psutil.Process(box.process.pid)
+        wait_until(lambda: "ipykernel" in names(box), 20, what="the kernel")
+        processes = [server, *server.children(recursive=True)]
+        box.process.terminate()
+        box.process.wait(20)
+        wait_until(lambda: not living(processes), 5, what="the end of all processes")
