@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -10,7 +12,7 @@ from glovebox.errors import UnsupportedAction
 from glovebox.http.endpoints import Answer, Endpoint
 from glovebox.http.responses import json_response
 from glovebox.protocol.actions import BrowseInteractiveAction, BrowseURLAction, IPythonRunCellAction
-from glovebox.protocol.base import Message
+from glovebox.protocol.base import Action, Message
 from glovebox.protocol.observations import (
     BrowserOutputObservation,
     ErrorObservation,
@@ -49,9 +51,12 @@ async def connection_token(request: Request) -> Response:
     return json_response(ConnectionToken(token=None))
 
 
-def handlers() -> list[Handler]:
-    """For actions whose capability may be missing."""
-    return [browse, browse_interactive, run_ipython]
+#: For actions whose capability may be missing.
+HANDLERS: dict[type[Action[Any]], Handler] = {
+    BrowseURLAction: browse,
+    BrowseInteractiveAction: browse_interactive,
+    IPythonRunCellAction: run_ipython,
+}
 
 
 def endpoints() -> list[Endpoint]:

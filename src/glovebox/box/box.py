@@ -6,17 +6,20 @@ import asyncio
 import contextlib
 import logging
 import os
+from collections.abc import Mapping
 from types import TracebackType
+from typing import Any
 
 from glovebox.box import absent
 from glovebox.box.events import EventLog
-from glovebox.box.executor import Executor, Handler, action_of, answers_of
+from glovebox.box.executor import Executor, Handler, answers_of
 from glovebox.box.plugin import Services
 from glovebox.box.plugins import Plugins
 from glovebox.box.startup import Startup
 from glovebox.box.system.users import ensure_directory, ensure_user, give_directory
 from glovebox.box.threads import Threads
 from glovebox.http.endpoints import Endpoint, Socket
+from glovebox.protocol.base import Action
 from glovebox.protocol.openhands import Codec
 from glovebox.settings import Settings
 
@@ -57,9 +60,9 @@ class Box:
             with self.startup.step("plugins"):
                 await self.plugins.open()
             handlers = self.plugins.handlers()
-            carried_out = {action_of(handler) for handler in handlers}
-            missing = [handler for handler in absent.handlers() if action_of(handler) not in carried_out]
-            self.executor = Executor([*handlers, *missing], self.services.events, self.plugins.observers())
+            self.executor = Executor(
+                {**absent.HANDLERS, **handlers}, self.services.events, self.plugins.observers()
+            )
             self.codec = _codec(handlers)
             stack.callback(self.closing.set)
             self._exit = stack.pop_all()
@@ -90,15 +93,17 @@ class Box:
         return keeper.state_file(name) if keeper else None
 
 
-def _codec(handlers: list[Handler]) -> Codec:
+def _codec(handlers: Mapping[type[Action[Any]], Handler]) -> Codec:
     """A codec that knows the messages of the contract and those that plugins bring."""
     known = Codec()
-    actions = list(known.actions.values())
-    observations = list(known.observations.values())
-    for handler in handlers:
-        actions += [action_of(handler)]
-        observations += answers_of(handler)
-    return Codec(dict.fromkeys(actions), dict.fromkeys(observations))
+    actions = [action for action in handlers if known.actions.get(action.action) is not action]
+    answers = [answer for action in actions for answer in answers_of(handlers[action])]
+    if not actions:
+        return known
+    return Codec(
+        dict.fromkeys([*known.actions.values(), *actions]),
+        dict.fromkeys([*known.observations.values(), *answers]),
+    )
 
 
 def _prepare(settings: Settings) -> int | None:

@@ -7,7 +7,7 @@ import time
 import types
 import typing
 import uuid
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Protocol, TypeVar
 
 from glovebox.box.events import EventLog
@@ -73,16 +73,15 @@ class Executor:
     """
 
     def __init__(
-        self, handlers: Iterable[Handler], events: EventLog, observers: Iterable[Observer] = ()
+        self,
+        handlers: Iterable[Handler] | Mapping[type[Action[Any]], Handler],
+        events: EventLog,
+        observers: Iterable[Observer] = (),
     ) -> None:
+        """`handlers` may be a table that was made before: reading annotations takes its time."""
         self.events = events
-        self._handlers = handler_table(handlers)
+        self._handlers = handlers if isinstance(handlers, Mapping) else handler_table(handlers)
         self._observers = tuple(observers)
-
-    @property
-    def actions(self) -> Iterable[type[Action[Any]]]:
-        """What can be carried out."""
-        return self._handlers.keys()
 
     def call(self, action_id: str | None = None, *, resumed: bool = False) -> Call:
         """An execution to come."""
@@ -132,21 +131,6 @@ class Executor:
             )
 
 
-def action_of(handler: Handler) -> type[Action[Any]]:
-    """The action that a handler declares to carry out.
-
-    Raises:
-        TypeError: it declares none.
-    """
-    hints = typing.get_type_hints(handler)
-    hints.pop("return", None)
-    action = next(iter(hints.values()), None)
-    if not (isinstance(action, type) and issubclass(action, Action)):
-        name = getattr(handler, "__qualname__", repr(handler))
-        raise TypeError(f"{name}: the first parameter must be annotated with an action")
-    return action
-
-
 def answers_of(handler: Handler) -> list[type[Observation]]:
     """The observations that a handler declares to answer with."""
     found = _members(typing.get_type_hints(handler).get("return"))
@@ -157,9 +141,12 @@ def handler_table(handlers: Iterable[Handler]) -> dict[type[Action[Any]], Handle
     """Index handlers by the action they declare, refusing what would only fail on a request."""
     table: dict[type[Action[Any]], Handler] = {}
     for handler in handlers:
-        action = action_of(handler)
-        answer = typing.get_type_hints(handler).get("return")
+        hints = typing.get_type_hints(handler)
+        answer = hints.pop("return", None)
+        action = next(iter(hints.values()), None)
         name = getattr(handler, "__qualname__", repr(handler))
+        if not (isinstance(action, type) and issubclass(action, Action)):
+            raise TypeError(f"{name}: the first parameter must be annotated with an action")
         if action in table:
             raise TypeError(f"{name}: {action.__name__} already has a handler")
         allowed = {*_members(_answer_of(action)), ErrorObservation}

@@ -212,6 +212,10 @@ class Plugin:
         """Numbers to show on `/metrics`, each as `glovebox_NAME`: how many sessions there are, say."""
         return {}
 
+    def processes(self) -> Iterable[int]:
+        """Processes of the box that need not descend from the server; asked for in any thread."""
+        return ()
+
     def hint(self) -> str | None:
         """A line of shell for whoever starts the box at a terminal, once it serves."""
         return None

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable
-from typing import Protocol
+from typing import Any, Protocol
 
 from msgspec import structs
 
@@ -15,6 +15,7 @@ from glovebox.box.executor import Handler, handler_table
 from glovebox.box.plugin import Context, Owner, Plugin, Services
 from glovebox.errors import GloveboxError, PluginFailed, PluginNeeded, SettingsError
 from glovebox.http.endpoints import Endpoint, Socket
+from glovebox.protocol.base import Action
 from glovebox.protocol.events import PluginChanged
 from glovebox.protocol.plugins import PluginInfo, PluginState
 
@@ -44,7 +45,7 @@ class PluginLife:
         self.restarts = 0
         self.start_ms: float | None = None
         self.plugin: Plugin | None = None
-        self.handlers: list[Handler] = []
+        self.handlers: dict[type[Action[Any]], Handler] = {}
         self.endpoints: list[Endpoint | Socket] = []
         self.context = Context(name, services, host)
         self._host = host
@@ -84,7 +85,7 @@ class PluginLife:
 
     def refuse(self, reason: str, problem: BaseException | None = None) -> None:
         """Do without it."""
-        self.plugin, self.handlers, self.endpoints = None, [], []
+        self.plugin, self.handlers, self.endpoints = None, {}, []
         self._failed(reason, problem)
 
     async def _import(self, where: str) -> None:
@@ -93,9 +94,8 @@ class PluginLife:
     async def _make(self) -> None:
         assert self._kind is not None
         plugin = self._kind(self.context)
-        self.handlers = list(plugin.handlers())
+        self.handlers = handler_table(plugin.handlers())
         self.endpoints = list(plugin.endpoints())
-        handler_table(self.handlers)
         self.plugin = plugin
 
     # Its life.

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import functools
 from collections.abc import Iterable
 from typing import Any
 
+from msgspec import structs
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.websockets import WebSocket
 
 from glovebox.box import registry
-from glovebox.box.executor import Call, Handler, Observer, handler_table
+from glovebox.box.executor import Call, Handler, Observer
 from glovebox.box.plugin import Plugin, Services
 from glovebox.box.plugin_life import PluginLife
 from glovebox.errors import NoSuchPlugin, SettingsError, StartupError
 from glovebox.http.endpoints import Endpoint, Socket
-from glovebox.protocol.base import Observation
+from glovebox.protocol.base import Action, Observation
 from glovebox.protocol.plugins import PluginInfo
 
 
@@ -74,7 +74,7 @@ class Plugins:
         actions: dict[Any, str] = {}
         places: dict[tuple[str, str], str] = {}
         for life in self._lives.values():
-            own_actions = set(handler_table(life.handlers))
+            own_actions = set(life.handlers)
             own_places = {_place(endpoint) for endpoint in life.endpoints}
             taken = [f"the action {one.action} of {actions[one]}" for one in own_actions & actions.keys()]
             taken += [f"{' '.join(one)} of {places[one]}" for one in own_places & places.keys()]
@@ -97,13 +97,13 @@ class Plugins:
 
     # What they bring.
 
-    def handlers(self) -> list[Handler]:
-        """The handlers of all."""
-        return [
-            handler if life.first else _after(life, handler)
+    def handlers(self) -> dict[type[Action[Any]], Handler]:
+        """The handlers of all, by what they carry out."""
+        return {
+            action: handler if life.first else _after(life, handler)
             for life in self._lives.values()
-            for handler in life.handlers
-        ]
+            for action, handler in life.handlers.items()
+        }
 
     def endpoints(self) -> list[Endpoint | Socket]:
         """The endpoints of all."""
@@ -180,11 +180,11 @@ def _served_after(life: PluginLife, endpoint: Endpoint | Socket) -> Endpoint | S
             await life.ready()
             await connect(socket)
 
-        return dataclasses.replace(endpoint, handle=connected)
+        return structs.replace(endpoint, handle=connected)
     handle = endpoint.handle
 
     async def handled(request: Request) -> Response:
         await life.ready()
         return await handle(request)
 
-    return dataclasses.replace(endpoint, handle=handled)
+    return structs.replace(endpoint, handle=handled)

@@ -6,9 +6,9 @@ The router, the OpenAPI document and the documentation check are all made from t
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.websockets import WebSocket
@@ -19,8 +19,7 @@ Handle = Callable[[Request], Awaitable[Response]]
 HandleSocket = Callable[[WebSocket], Awaitable[None]]
 
 
-@dataclass(frozen=True, slots=True)
-class Parameter:
+class Parameter(msgspec.Struct, frozen=True):
     """A parameter of the query, or a part of the path."""
 
     name: str
@@ -29,8 +28,7 @@ class Parameter:
     required: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(msgspec.Struct, frozen=True):
     """A status an endpoint may answer with: a struct type, a JSON schema, or another media type."""
 
     help: str
@@ -38,8 +36,7 @@ class Answer:
     media_type: str = "application/json"
 
 
-@dataclass(frozen=True, slots=True)
-class Endpoint:
+class Endpoint(msgspec.Struct, frozen=True):
     """One method of one path."""
 
     method: str
@@ -57,8 +54,7 @@ class Endpoint:
     body_media_type: str = "application/json"
 
 
-@dataclass(frozen=True, slots=True)
-class Socket:
+class Socket(msgspec.Struct, frozen=True):
     """A WebSocket at a path."""
 
     path: str

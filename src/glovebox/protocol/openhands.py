@@ -57,13 +57,15 @@ class Codec:
         actions: Iterable[type[Action[Any]]] = (*OPENHANDS_ACTIONS, *FILE_ACTIONS),
         observations: Iterable[type[Observation]] = (*OBSERVATIONS, *FILE_OBSERVATIONS),
     ) -> None:
-        self._actions = {action.action: _Shape(action) for action in actions}
+        self._actions = {action.action: action for action in actions}
+        #: Looked up when an action first comes: doing it for all takes longer than the rest of a start.
+        self._shapes: dict[str, _Shape] = {}
         self._observations = {observation.observation: observation for observation in observations}
 
     @property
     def actions(self) -> dict[str, type[Action[Any]]]:
         """Every action by its wire name."""
-        return {name: shape.type for name, shape in self._actions.items()}
+        return dict(self._actions)
 
     @property
     def observations(self) -> dict[str, type[Observation]]:
@@ -146,7 +148,9 @@ class Codec:
             raise WrongArguments(f"{kind.__name__}: {error}") from error
 
     def _shape(self, name: Any) -> _Shape:
-        shape = self._actions.get(name) if isinstance(name, str) else None
+        shape = self._shapes.get(name) if isinstance(name, str) else None
+        if shape is None and isinstance(name, str) and name in self._actions:
+            shape = self._shapes[name] = _Shape(self._actions[name])
         if shape is None:
             known = ", ".join(self._actions)
             raise UnknownAction(f"'action['action']={name!r}' is not defined. Available actions: {known}")

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import subprocess
+import sys
+
 from glovebox.box.system.stats import Stats
 
 
@@ -26,3 +29,17 @@ def test_idle_time_begins_anew_with_every_action() -> None:
     stats.action_accepted()
     after = stats.look()
     assert after.idle_time < after.uptime
+
+
+def test_the_first_look_tells_the_cpu_time_since_the_process_began() -> None:
+    busy = "sum(number * number for number in range(3_000_000)); "
+    code = f"from glovebox.box.system.stats import Stats; {busy}print(Stats().look().resources.cpu_percent)"
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert 5 < float(told) <= 110
+
+
+def test_looks_at_the_same_time_tell_the_same() -> None:
+    stats = Stats()
+    first = stats.look().resources.cpu_percent
+    assert first > 0
+    assert stats.look().resources.cpu_percent == first

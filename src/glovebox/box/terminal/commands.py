@@ -182,7 +182,13 @@ class Command:
             self._log.append(events.ActionState, action_id=self.follower or self.id, command=self.info())
 
     def end(
-        self, result: Report | ShellEnd, bill: Bill, *, limit: str | None = None, ended: float | None = None
+        self,
+        result: Report | ShellEnd,
+        bill: Bill,
+        *,
+        limit: str | None = None,
+        oom: str | None = None,
+        ended: float | None = None,
     ) -> None:
         """It has ended."""
         self.result = result
@@ -197,6 +203,7 @@ class Command:
             exit_code=-1 if status is None else status,
             bill=bill,
             limit=limit,
+            oom=oom,
         )
         self._log.append(events.CommandEnded, action_id=self.follower or self.id, command=self.info())
         self._wake()

@@ -272,10 +272,13 @@ class Conversation:
                 cwd=cwd,
                 prefix=prefix,
                 note=info.limit or "",
+                oom=info.oom,
                 hidden=hidden,
             )
         else:
-            answer = replies.completed(text, content, result, prefix=prefix, note=note, hidden=hidden)
+            answer = replies.completed(
+                text, content, result, prefix=prefix, note=note, oom=info.oom, hidden=hidden
+            )
         return answer if action.budget is not None else _clipped(answer)
 
     def _learn(self, pending: Pending) -> None:

@@ -142,6 +142,10 @@ class Holder(asyncio.Protocol):
         self._connecting = asyncio.Lock()
         self._leaving = False
         self._error_log = os.path.join(directory, "holder.log")
+        #: The number of the holder's process, whoever started it.
+        self.pid: int | None = None
+        #: What was heard of shells that the holder has and nobody here has connected yet.
+        self._early: dict[int, list[tuple[bytes, bytes]]] = {}
 
     @property
     def connected(self) -> bool:
@@ -186,6 +190,8 @@ class Holder(asyncio.Protocol):
         self.loop.call_soon(channel.news, held.end)
         if held.exited:
             self.loop.call_soon(channel.exited, held.status)
+        for kind, payload in self._early.pop(held.number, ()):
+            self.loop.call_soon(self._hear, kind, held.number, payload)
         return channel
 
     def end(self, held: wire.Held) -> None:
@@ -245,10 +251,10 @@ class Holder(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Something came from the holder."""
-        news: dict[int, int] = {}
+        news: dict[int, bytes] = {}
         for kind, number, payload in self._frames.feed(data):
             if kind == wire.NEWS:
-                (news[number],) = wire.OFFSET.unpack(payload)
+                news[number] = payload  # the newest is enough
                 continue
             self._tell(news)
             self._hear(kind, number, payload)
@@ -256,7 +262,7 @@ class Holder(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The holder is gone, and with it every shell."""
-        self._transport = None
+        self._transport = self.pid = None
         self._lost.set()
         if not self._leaving:
             log.error("the process that held the shells has ended; see %s", self._error_log)
@@ -268,22 +274,25 @@ class Holder(asyncio.Protocol):
             elif not self._leaving:
                 channel.exited(None)
 
-    def _tell(self, news: dict[int, int]) -> None:
-        for number, end in news.items():
-            if channel := self._channels.get(number):
-                channel.news(end)
+    def _tell(self, news: dict[int, bytes]) -> None:
+        for number, payload in news.items():
+            self._hear(wire.NEWS, number, payload)
         news.clear()
 
     def _hear(self, kind: bytes, number: int, payload: bytes) -> None:
         channel = self._channels.get(number)
         if kind == wire.WELCOME and self._welcome is not None and not self._welcome.done():
-            version, _, held = wire.parse_welcome(payload)
+            version, self.pid, held = wire.parse_welcome(payload)
             if version == wire.VERSION:
+                self._early = {one.number: [] for one in held}
                 self._welcome.set_result(held)
             else:
                 self._welcome.set_exception(StartupError(_OTHER_VERSION.format(directory=self._directory)))
         elif channel is None:
-            return
+            if number in self._early:
+                self._early[number].append((kind, payload))
+        elif kind == wire.NEWS:
+            channel.news(wire.OFFSET.unpack(payload)[0])
         elif kind == wire.OPENED:
             channel.pid = int(payload)
             channel.opened.set_result(None)

@@ -94,6 +94,7 @@ class Ended(Record, tag="ended"):
     status: int | None
     bill: Bill
     limit: str | None = None
+    oom: str | None = None
 
 
 class Answered(Record, tag="answered"):

@@ -189,6 +189,11 @@ class Terminal:
         assert self._keeper is not None
         return self._keeper
 
+    @property
+    def holder_pid(self) -> int | None:
+        """The process that all shells descend from, once there is one."""
+        return self._holder.pid if self._holder else None
+
     # Actions.
 
     def handlers(self) -> list[Handler]:

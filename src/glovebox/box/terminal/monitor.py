@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 
+from glovebox.box.oom import Descendants, OomWatch
 from glovebox.box.terminal.commands import Command
 from glovebox.box.terminal.inspection.limits import Exceeded, Warden
 from glovebox.box.terminal.inspection.states import Look, look
@@ -20,13 +21,22 @@ _FIRST_LOOK = 0.05
 _LAST_INTERVAL = 1.0
 #: With limits there is no time to lose.
 _LIMITED_INTERVAL = 0.05
+#: What ends sooner, and not because of a signal, has not used up the memory.
+_QUICK = 0.02
+_SIGNALLED = 128
 
 
 class Monitor:
     """Looks at one command now and then: nothing tells when a program begins to wait for input."""
 
     def __init__(
-        self, command: Command, run: Run, shell: int, limits: Limits | None, threads: Threads
+        self,
+        command: Command,
+        run: Run,
+        shell: int,
+        limits: Limits | None,
+        threads: Threads,
+        oom: OomWatch,
     ) -> None:
         self._command = command
         self._run = run
@@ -35,6 +45,9 @@ class Monitor:
         # A command may have begun under an earlier server.
         self._began = time.monotonic() - max(0.0, time.time() - command.info().started)
         self._meter = Meter(shell)
+        self._oom = oom
+        self._before = oom.mark()
+        self._started = Descendants(shell)
         self._warden = Warden(shell, limits) if limits is not None and limits != Limits() else None
         self._exceeded: Exceeded | None = None
         self._task: asyncio.Task[None] | None = None
@@ -63,6 +76,13 @@ class Monitor:
         )
         return bill, self._exceeded.text if self._exceeded else None
 
+    def killed(self, result: Report | ShellEnd, bill: Bill) -> str | None:
+        """What the system killed for want of memory meanwhile, in a sentence."""
+        status = result.exit_code if isinstance(result, Report) else result.status
+        if bill.wall_seconds < _QUICK and status is not None and 0 <= status < _SIGNALLED:
+            return None
+        return self._oom.describe(self._before, mine=self._started.seen, leader=self._shell, status=status)
+
     def _start(self) -> None:
         self._task = asyncio.get_running_loop().create_task(self._watch())
 
@@ -84,6 +104,7 @@ class Monitor:
     def _look(self) -> Look | None:
         """Everything that a look at the processes tells. Blocks."""
         self._meter.sample()
+        self._started.look()
         if self._warden is not None and self._exceeded is None:
             self._exceeded = self._warden.check()
         command = self._command

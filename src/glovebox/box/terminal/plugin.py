@@ -75,6 +75,11 @@ class TerminalPlugin(Plugin):
         """How many sessions there are."""
         return {"sessions": len(self.terminal.sessions())}
 
+    def processes(self) -> list[int]:
+        """The process that all shells descend from; one of an earlier server is not our child."""
+        pid = self.terminal.holder_pid
+        return [pid] if pid else []
+
     def hint(self) -> str | None:
         """How to attach with tmux, if that is possible."""
         return self.terminal.attach_line

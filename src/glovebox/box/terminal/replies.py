@@ -76,11 +76,18 @@ def timed_out(command: str, content: str, *, continued: bool, seconds: float) ->
 
 
 def completed(
-    command: str, content: str, report: Report, *, prefix: str = "", note: str = "", hidden: bool = False
+    command: str,
+    content: str,
+    report: Report,
+    *,
+    prefix: str = "",
+    note: str = "",
+    oom: str | None = None,
+    hidden: bool = False,
 ) -> CmdOutputObservation:
     """The command has ended."""
     more = f" {note}" if note else ""
-    suffix = f"\n[The command completed with exit code {report.exit_code}.{more}]"
+    suffix = f"\n[The command completed with exit code {report.exit_code}.{more}]{_line(oom)}"
     return _output(command, content, _metadata(report, prefix, suffix), hidden=hidden)
 
 
@@ -103,13 +110,14 @@ def shell_ended(
     cwd: str,
     prefix: str = "",
     note: str = "",
+    oom: str | None = None,
     hidden: bool = False,
 ) -> CmdOutputObservation:
     """The command ended the shell itself."""
     how = "ended" if status is None else f"ended with exit code {status}"
     suffix = (
         f"\n[The shell itself {how}, and with it everything that was set in it. "
-        f"The next command gets a new shell in {_printable(cwd)}.{f' {note}' if note else ''}]"
+        f"The next command gets a new shell in {_printable(cwd)}.{f' {note}' if note else ''}]{_line(oom)}"
     )
     metadata = CmdOutputMetadata(prefix=prefix, suffix=suffix)
     if report is not None:
@@ -129,6 +137,11 @@ def shell_was_gone(status: int | None) -> str:
 def output_truncated(lines: int) -> str:
     """The prefix for output whose beginning is gone."""
     return f"[Previous command outputs are truncated. Showing the last {lines} lines of the output below.]\n"
+
+
+def _line(text: str | None) -> str:
+    """A line of its own, if there is something to say."""
+    return f"\n[{text}]" if text else ""
 
 
 def _metadata(report: Report, prefix: str, suffix: str) -> CmdOutputMetadata:

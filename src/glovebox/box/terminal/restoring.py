@@ -82,7 +82,7 @@ def restore_commands(session: Session, story: Story) -> None:
         command = session.command(began.id, began.command, started=began.started)
         command.restore_output(ended.extents)
         result = ended.report or ShellEnd(ended.status)
-        command.end(result, ended.bill, limit=ended.limit, ended=ended.ended)
+        command.end(result, ended.bill, limit=ended.limit, oom=ended.oom, ended=ended.ended)
         reported = story.reported.get(began.id)
         if began.id in story.answered:
             past.answered[story.answered[began.id]] = (command, reported.size if reported else 0)

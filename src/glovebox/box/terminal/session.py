@@ -14,6 +14,7 @@ import msgspec
 
 from glovebox.box.events import EventLog
 from glovebox.box.executor import Call
+from glovebox.box.oom import OomWatch
 from glovebox.box.terminal import processes, replies
 from glovebox.box.terminal.account import Account
 from glovebox.box.terminal.bash import Bash
@@ -80,6 +81,7 @@ class Session:
         self._threads = threads
         self.commands = commands
         self._events = events
+        self._oom = OomWatch()
         self._lock = asyncio.Lock()
         self._turns: set[asyncio.Future[None]] = set()
         self._former: list[Bash] = []
@@ -126,6 +128,7 @@ class Session:
         await asyncio.gather(*(shell.close() for shell in shells))
         await self.settled()
         self.journal.close()
+        self._oom.close()
         self._tell("closed")
         self._wake()
 
@@ -203,7 +206,7 @@ class Session:
     def _watch(self, command: Command, run: Run, limits: Limits) -> Monitor:
         assert self.shell is not None
         pid = self.shell.channel.pid
-        monitor = Monitor(command, run, pid, limits, self._threads)
+        monitor = Monitor(command, run, pid, limits, self._threads, self._oom)
         command.deliver_signal = functools.partial(_signal_foreground, pid)
         run.ended.add_done_callback(functools.partial(self._command_ended, command, monitor))
         return monitor
@@ -213,7 +216,7 @@ class Session:
     ) -> None:
         result = ended.result()
         bill, limit = monitor.end(result)
-        command.end(result, bill, limit=limit)
+        command.end(result, bill, limit=limit, oom=monitor.killed(result, bill))
         if not self.closed:
             self.journal.append(ended_entry(command, bill, limit))
 
@@ -231,6 +234,7 @@ class Session:
             dead, self.shell = self.shell, None
             self._former.append(dead)
             await dead.remove_files()
+        await self._threads.run(self._oom.open)
         shell, identity = await start_bash(
             self._connect, self._account, cwd=self.cwd, log=self.log_directory, threads=self._threads
         )
@@ -349,6 +353,7 @@ def ended_entry(command: Command, bill: Bill, limit: str | None) -> Ended:
         status=result.status if isinstance(result, ShellEnd) else None,
         bill=bill,
         limit=limit,
+        oom=command.info().oom,
     )
 
 
