@@ -16,17 +16,30 @@ from pathlib import Path
 from types import FrameType
 
 from benchmarks import plan as plans
-from benchmarks.competitors import Competitor, Glovebox, Reference, SweRexServer, Unavailable
+from benchmarks.competitors import (
+    FOR_CELLS,
+    Competitor,
+    Glovebox,
+    Reference,
+    SweRexServer,
+    Unavailable,
+)
 from benchmarks.latency import clean_up, measure_requests, set_up
 from benchmarks.load import LoadError, quantile
 from benchmarks.memory import pss
+from benchmarks.notebook.section import measure_notebook
+from benchmarks.notebook.start import measure_notebook_starts
 from benchmarks.plan import GROUPS, Plan
 from benchmarks.report import Cell, Report, Row
 from benchmarks.servers import Target, given, run
 from benchmarks.start import measure_starts
+from benchmarks.terminal.findings import Findings
 from benchmarks.terminal.section import measure_terminal
 from benchmarks.transfer import measure_transfers
 from benchmarks.trivial import calibrate
+
+#: Measures of servers that run, beside the single requests.
+_RUNNING = ("upload", "download", "memory", "terminal", "notebook")
 
 
 def main() -> int:
@@ -109,7 +122,9 @@ class Run:
         self._calibrate(report)
         if self.plan.wants("start"):
             report.rows += measure_starts(self._present(), self.plan, say)
-        if self.plan.operations or self.plan.wants("upload", "download", "memory", "terminal"):
+        if self.plan.wants("notebook"):
+            _add(measure_notebook_starts(self._present(), self.plan.notebook, say), report)
+        if self.plan.operations or self.plan.wants(*_RUNNING):
             self._measure_running(report)
         self._fill_in(report)
         load = os.getloadavg()[0]
@@ -160,15 +175,21 @@ class Run:
                 report.rows.append(_memory_row(targets))
             if self.plan.wants("terminal"):
                 self._measure_terminal(targets, report)
+            if self.plan.wants("notebook"):
+                self._measure_notebook(targets, report)
 
     def _measure_terminal(self, targets: Sequence[Target], report: Report) -> None:
         try:
-            found = measure_terminal(targets, self.plan.terminal, say)
+            _add(measure_terminal(targets, self.plan.terminal, say), report)
         except (Unavailable, LoadError) as problem:
             self._drop(Glovebox.name, Unavailable(f"terminal: {problem}"))
-            return
-        report.rows += found.rows
-        report.aims += found.aims
+
+    def _measure_notebook(self, targets: Sequence[Target], report: Report) -> None:
+        try:
+            for found in measure_notebook(targets, self.plan.notebook, say):
+                _add(found, report)
+        except (Unavailable, LoadError) as problem:
+            self._drop(Glovebox.name, Unavailable(f"notebook: {problem}"))
 
     def _start_all(self, stack: ExitStack) -> Sequence[Target]:
         """Start every server and keep them all running, so that they can be measured in turns."""
@@ -176,7 +197,7 @@ class Run:
         for competitor in self._present():
             say(f"starting {competitor.name}")
             try:
-                running = stack.enter_context(run(competitor))
+                running = stack.enter_context(run(self._equipped(competitor)))
                 running.wait_alive()
                 set_up(running.target())
             except Unavailable as problem:
@@ -194,6 +215,11 @@ class Run:
                 targets.append(target)
         return targets
 
+    def _equipped(self, competitor: Competitor) -> Competitor:
+        """A box that is asked to run cells has the plugins for that, as the reference has."""
+        needs_kernel = competitor.name == Glovebox.name and self.plan.wants("ipython")
+        return Glovebox(*FOR_CELLS) if needs_kernel else competitor
+
     def _fill_in(self, report: Report) -> None:
         """Give every empty cell its reason."""
         for row in report.rows:
@@ -203,6 +229,11 @@ class Run:
                     row.cells[name] = Cell(
                         reason=self.absent.get(name, "given by its address" if is_given else "")
                     )
+
+
+def _add(found: Findings, report: Report) -> None:
+    report.rows += found.rows
+    report.aims += found.aims
 
 
 def _memory_row(targets: Sequence[Target]) -> Row:

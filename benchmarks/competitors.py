@@ -16,6 +16,9 @@ HERE = Path(__file__).resolve().parent
 REFERENCE_VERSION = "0.62.0"
 SWEREX_VERSION = "1.4.0"
 
+#: What a server of the OpenHands API is started with that is to run cells.
+FOR_CELLS = ("--plugins", "agent_skills", "jupyter")
+
 Say = Callable[[str], None]
 
 
@@ -103,7 +106,7 @@ class Reference(Competitor):
     name = "reference"
 
     def __init__(self, *, is_bare: bool = False) -> None:
-        self._plugins = [] if is_bare else ["--plugins", "agent_skills", "jupyter"]
+        self._plugins = () if is_bare else FOR_CELLS
         self._folder = cache_folder() / "openhands"
         self._python = self._folder / "bin" / "python"
 

@@ -78,6 +78,15 @@ class OpenHands:
             http(self.site, "POST", "/sessions", self.key_header, body), lambda status, _: status == 201
         )
 
+    def cell(self, code: str, shown: str, timeout: float = 60) -> Request:
+        """Run this in the kernel; only exactly this text is a right answer."""
+        return self._action(
+            "run_ipython",
+            {"code": code, "include_extra": False},
+            lambda a: a["observation"] == "run_ipython" and a["content"] == shown,
+            timeout,
+        )
+
     def output(self, body: bytes) -> str:
         """What a command printed."""
         answer = parsed(body)
@@ -94,10 +103,12 @@ class OpenHands:
         path = f"/download_files?path={quote(folder)}"
         return head(self.site, "GET", path, self.key_header, "", 0, "Connection: close\r\n")
 
-    def _action(self, name: str, args: Mapping[str, object], judge: Callable[[Any], bool]) -> Request:
+    def _action(
+        self, name: str, args: Mapping[str, object], judge: Callable[[Any], bool], timeout: float = 60
+    ) -> Request:
         envelope: dict[str, object] = {"action": name, "args": args}
         if name in ("run", "run_ipython"):
-            envelope["timeout"] = 60
+            envelope["timeout"] = timeout
         body = json.dumps({"action": envelope}).encode()
         return Request(http(self.site, "POST", "/execute_action", self.key_header, body), when(judge))
 
@@ -177,14 +188,8 @@ class OpenHands:
         return [self._run(f"echo hi{client}.{n}", is_static=is_static) for n in range(4)]
 
     def _cells(self, client: int) -> Script:
-        return [self._cell(f"{client}.{n}1") for n in range(4)]
-
-    def _cell(self, number: str) -> Request:
-        return self._action(
-            "run_ipython",
-            {"code": f"print({number})", "include_extra": False},
-            lambda a: a["observation"] == "run_ipython" and a["content"] == number,
-        )
+        numbers = [f"{client}.{n}1" for n in range(4)]
+        return [self.cell(f"print({number})", number) for number in numbers]
 
     def _glob(self) -> Request:
         args = {"pattern": "**/*.py", "path": self._path("list")}

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from benchmarks.dialects import OPERATIONS
 
 #: What `--only` takes.
-GROUPS = ("start", *OPERATIONS, "upload", "download", "memory", "terminal")
+GROUPS = ("start", *OPERATIONS, "upload", "download", "memory", "terminal", "notebook")
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,29 @@ class TerminalPlan:
 
 
 @dataclass(frozen=True)
+class NotebookPlan:
+    """The size of the measures of the notebook."""
+
+    starts: int
+    #: For a server that takes long to start.
+    slow_starts: int
+    #: For each kind of cell, divided into rounds.
+    cell_seconds: float
+    #: How many of each kind of the other server, which needs many times as long for one.
+    slow_cells: int
+    cell_rounds: int
+    #: One after the other, to see whether any is lost: this box's, and the other server's.
+    checked_cells: int
+    slow_checked_cells: int
+    #: The same while all cores are busy.
+    busy_cells: int
+    slow_busy_cells: int
+    streamed_cells: int
+    large_cells: int
+    timeouts: int
+
+
+@dataclass(frozen=True)
 class Plan:
     """The size of a run."""
 
@@ -51,6 +74,7 @@ class Plan:
     transfer_megabytes: int
     transfers: int
     terminal: TerminalPlan
+    notebook: NotebookPlan
     groups: frozenset[str]
 
     def wants(self, *groups: str) -> bool:
@@ -90,6 +114,20 @@ def whole(groups: frozenset[str]) -> Plan:
             long_lines=20,
             long_line_seconds=40.0,
         ),
+        notebook=NotebookPlan(
+            starts=5,
+            slow_starts=2,
+            cell_seconds=3.0,
+            slow_cells=60,
+            cell_rounds=3,
+            checked_cells=5_000,
+            slow_checked_cells=600,
+            busy_cells=1_000,
+            slow_busy_cells=200,
+            streamed_cells=30,
+            large_cells=500,
+            timeouts=5,
+        ),
         groups=groups,
     )
 
@@ -120,6 +158,20 @@ def quick(groups: frozenset[str]) -> Plan:
             commands=500,
             long_lines=5,
             long_line_seconds=15.0,
+        ),
+        notebook=NotebookPlan(
+            starts=1,
+            slow_starts=1,
+            cell_seconds=0.5,
+            slow_cells=10,
+            cell_rounds=1,
+            checked_cells=300,
+            slow_checked_cells=40,
+            busy_cells=100,
+            slow_busy_cells=40,
+            streamed_cells=5,
+            large_cells=120,
+            timeouts=1,
         ),
         groups=groups,
     )
