@@ -17,11 +17,11 @@ from starlette.types import Receive, Scope, Send
 
 from glovebox.box.files.directory import list_directory
 from glovebox.box.files.landing import UnpackLimits
+from glovebox.box.files.multipart import FileParts
 from glovebox.box.files.uploads import Piece, Upload
 from glovebox.box.files.zip_stream import ZipStream, open_archive
 from glovebox.box.threads import Threads
 from glovebox.errors import RequestError, TooLarge, TransferError
-from glovebox.box.files.multipart import FileParts
 from glovebox.http.parameters import NOT_BOOLEAN, boolean
 from glovebox.http.responses import error_response, invalid_request, json_response, unexpected
 from glovebox.http.sse import disconnected
