@@ -15,8 +15,8 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from glovebox.box.files.landing import UnpackLimits
-from glovebox.box.threads import Threads
 from glovebox.box.files.transfer import Transfer
+from glovebox.box.threads import Threads
 from tests.support.running import wait_until
 
 

@@ -34,7 +34,7 @@ class EventLog:
         """The number of the newest event, 0 before the first."""
         return self._seq
 
-    def append(self, kind: type[EventT], **fields: Any) -> EventT:
+    def append(self, kind: type[EventT], /, **fields: Any) -> EventT:
         """Add an event; its number and time are given here."""
         self._seq += 1
         event = kind(seq=self._seq, time=time.time(), **fields)

@@ -40,7 +40,7 @@ class Call:
         offset, self._printed = self._printed, self._printed + len(text.encode("utf-8", "replace"))
         self._events.append(ActionOutput, action_id=self.id, offset=offset, end=self._printed, text=text)
 
-    def tell(self, kind: type[Event], **fields: Any) -> None:
+    def tell(self, kind: type[Event], /, **fields: Any) -> None:
         """Tell of something else that happens to the action."""
         self._events.append(kind, action_id=self.id, **fields)
 

@@ -1,0 +1,1 @@
+"""IPython kernels: cells, named kernels, other languages."""

@@ -1,0 +1,278 @@
+"""A kernel with a name: it takes one cell at a time, in whichever process it has by then."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Coroutine
+from typing import Any, Literal
+
+from glovebox.box.events import EventLog
+from glovebox.box.executor import Call
+from glovebox.box.notebook import endings
+from glovebox.box.notebook.cells import Cell
+from glovebox.box.notebook.life import ENDED, RESTARTED, KernelLife
+from glovebox.box.notebook.memory import Memory
+from glovebox.box.notebook.messages import Incoming, output_of
+from glovebox.box.notebook.process import KernelProcess, Surroundings, first_of
+from glovebox.box.notebook.records import MOST_CELLS, Records
+from glovebox.box.notebook.starting import Spec
+from glovebox.box.shell import Shell
+from glovebox.errors import NotebookError
+from glovebox.protocol.notebook import KernelInfo
+
+#: Pauses between the interrupts of a cell that does not stop.
+_BACK_OFF = (0.25, 0.5, 1.0, 2.0, 4.0)
+#: How long an interrupted cell may take to stop before its action is answered all the same.
+_GRACE = 1.0
+#: An interrupt between a cell and its reply swallows the reply.
+_REPLY_LIMIT = 2.0
+#: How long a kernel may take to end that a cell told to.
+_EXIT_LIMIT = 5.0
+
+
+class NamedKernel:
+    """A kernel and its cells."""
+
+    def __init__(
+        self,
+        name: str,
+        spec: Spec,
+        *,
+        around: Surroundings,
+        events: EventLog,
+        records: Records,
+        memory: Memory,
+        shell: Shell,
+    ) -> None:
+        self.name = name
+        self._shell = shell
+        self._events = events
+        self._records = records
+        self.life = KernelLife(
+            name,
+            spec,
+            around=around,
+            events=events,
+            memory=memory,
+            shell=shell,
+            listener=self._heard,
+        )
+        self._turn = asyncio.Lock()
+        self._running: Cell | None = None
+        self._requests = 0
+        #: The newest cells by the id of their request, for what they give out late.
+        self._cells: OrderedDict[str, Cell] = OrderedDict()
+        self._work: set[asyncio.Task[None]] = set()
+
+    def info(self) -> KernelInfo:
+        """How it is."""
+        life, process = self.life, self.life.process
+        return KernelInfo(
+            name=self.name,
+            spec=life.spec.name,
+            language=process.language if process else life.spec.language,
+            state=self._state(),
+            pid=process.kept.pid if process and process.alive else None,
+            interpreter=process.interpreter if process else None,
+            created=life.created,
+            cell=self._running.id if self._running else None,
+            restarts=life.restarts,
+            reason=life.reason,
+        )
+
+    def _state(self) -> Literal["starting", "idle", "busy", "dead"]:
+        if self.life.starting:
+            return "starting"
+        if not self.life.ready:
+            return "dead"
+        return "busy" if self._turn.locked() else "idle"
+
+    def adopted(self) -> None:
+        """Its process is that of an earlier server: a cell of that time may still run."""
+        assert self.life.process is not None
+        self._do(self._wait_until_free(self.life.process))
+
+    async def answers(self) -> bool:
+        """Whether its process answers beside what it runs."""
+        return self.life.process is not None and await self.life.process.answers()
+
+    def interrupt(self) -> None:
+        """Ask what runs to stop."""
+        if self._running is not None:
+            self._running.interrupted = True
+        if self.life.process is not None and self.life.process.alive:
+            self.life.process.interrupt()
+            self.life.tell("interrupted")
+
+    async def close(self) -> None:
+        """End it."""
+        await self.life.close()
+        if self._work:  # what ran is answered, and what waited is refused
+            await asyncio.wait(self._work, timeout=_GRACE)
+        await self._settle()
+
+    async def disconnect(self) -> None:
+        """Leave its process to whoever serves next."""
+        await self.life.disconnect()
+        await self._settle()
+
+    # Cells.
+
+    async def run(self, cell: Cell, code: str, timeout: float | None) -> str | None:
+        """Run a cell; what to say instead of what it gave out, if it took too long.
+
+        It may still run then: the next cell gets its turn when it has ended.
+
+        Raises:
+            NotebookError: there is no kernel to run it in.
+        """
+        if self._turn.locked() or not self.life.ready:
+            cell.waits()
+        work = self._do(self._take_turn(cell, code))
+        try:
+            await asyncio.wait([work], timeout=timeout)
+        finally:
+            if not work.done() and not cell.started:  # nobody waits for it any more
+                work.cancel()
+                cell.ends("interrupted", "it was given up before its turn")
+        if work.done():
+            _raise_problem(work)
+            return None
+        assert timeout is not None
+        if cell.started:
+            await self._stop(cell, work)
+        else:
+            cell.notes.append(endings.NOT_STARTED if self.life.starting else endings.STILL_BUSY)
+        return endings.timed_out(timeout)
+
+    async def _take_turn(self, cell: Cell, code: str) -> None:
+        async with self._turn:
+            try:
+                process = await self.life.begin()
+            except NotebookError as error:
+                cell.ends("error", str(error))
+                raise
+            if note := self.life.note():
+                cell.notes.append(note)
+            self._running = cell
+            try:
+                await self._execute(cell, code, process)
+            finally:
+                self._running = None
+
+    async def _execute(self, cell: Cell, code: str, process: KernelProcess) -> None:
+        self._follow_shell(process)
+        self._requests += 1
+        message_id = f"{cell.id}.{self._requests}"
+        reply = process.execute(code, message_id)
+        self._cells[message_id] = cell
+        if len(self._cells) > MOST_CELLS:
+            self._cells.popitem(last=False)
+        cell.starts()
+        await first_of(cell.idle, process.ended)
+        if not reply.done():
+            await first_of(reply, process.ended, limit=_REPLY_LIMIT)
+        if process.ended.done() and not cell.idle.done():
+            self._died(cell, process.ended.result())
+            return
+        answer = reply.result() if reply.done() and not reply.cancelled() else {}
+        if _asks_to_end(answer):
+            await self._let_end(process)
+            cell.notes.append(endings.ended_by_cell())
+            self.life.told()
+        _end(cell, answer)
+
+    def _follow_shell(self, process: KernelProcess) -> None:
+        """Go where the shell has gone since the last time; a kernel that went elsewhere itself stays."""
+        cwd = self._shell.cwd
+        if process.is_python and cwd != self.life.synced:
+            process.run_silently(f"import os; os.chdir({cwd!r})")
+            self.life.synced = cwd
+            self.life.save()
+
+    def _died(self, cell: Cell, reason: str) -> None:
+        self.life.told()
+        wanted = reason in (RESTARTED, ENDED)
+        cell.notes.append(endings.stopped_in_cell(reason) if wanted else endings.died_in_cell(reason))
+        cell.ends("died", f"the kernel was {reason}" if wanted else reason)
+
+    async def _let_end(self, process: KernelProcess) -> None:
+        process.leaving = True
+        await asyncio.wait([process.ended], timeout=_EXIT_LIMIT)
+        if not process.ended.done():
+            await process.close("it was told to end and did not")
+
+    async def _stop(self, cell: Cell, work: asyncio.Task[None]) -> None:
+        """Interrupt a cell that took too long, and wait a little for its end."""
+        cell.interrupted = True
+        self.life.tell("interrupted", "time limit")
+        self._do(self._keep_interrupting(work))
+        await asyncio.wait([work], timeout=_GRACE)
+        if not work.done():
+            cell.notes.append(endings.STILL_RUNNING)
+
+    async def _keep_interrupting(self, work: asyncio.Task[None]) -> None:
+        for pause in _BACK_OFF:
+            if work.done() or self.life.process is None:
+                return
+            self.life.process.interrupt()
+            await asyncio.wait([work], timeout=pause)
+
+    async def _wait_until_free(self, process: KernelProcess) -> None:
+        async with self._turn:
+            await process.free()
+
+    async def _heard(self, message: Incoming) -> None:
+        """The kernel told something."""
+        cell = self._cells.get(message.parent)
+        if message.idle:
+            if cell is not None and not cell.idle.done():
+                cell.idle.set_result(None)
+            return
+        output = output_of(message, late=cell is None or cell.answered)
+        if output is None:
+            return
+        if cell is not None:
+            await cell.take(output)
+            return
+        cell_id, _, number = message.parent.rpartition(".")
+        if cell_id and number.isdigit() and output.text:  # a cell of an earlier server, or one long past
+            Call(cell_id, self._events).output(output.text)
+
+    # Its tasks.
+
+    def _do(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(work)
+        self._work.add(task)
+        task.add_done_callback(self._work.discard)
+        return task
+
+    async def _settle(self) -> None:
+        tasks = list(self._work)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _end(cell: Cell, answer: dict[str, Any]) -> None:
+    """How the kernel says that the cell ended; it may have had no chance to."""
+    status, name = answer.get("status"), answer.get("ename")
+    if status == "ok":
+        cell.ends("ok")
+    elif cell.interrupted and name in ("KeyboardInterrupt", None):
+        cell.ends("interrupted", name)
+    else:
+        cell.ends("error", name if isinstance(name, str) else None)
+
+
+def _asks_to_end(answer: dict[str, Any]) -> bool:
+    payload = answer.get("payload")
+    entries = payload if isinstance(payload, list) else []
+    return any(entry.get("source") == "ask_exit" and not entry.get("keepkernel") for entry in entries)
+
+
+def _raise_problem(work: asyncio.Task[None]) -> None:
+    if work.cancelled():
+        raise NotebookError("The kernel is no longer served.")
+    work.result()

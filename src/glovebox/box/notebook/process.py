@@ -1,0 +1,286 @@
+"""One process of a kernel: started or found again, connected, and watched until it ends."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import logging
+import os
+import signal
+from collections.abc import Awaitable, Callable
+from typing import Any, Literal
+
+import msgspec
+
+from glovebox.box.keeping import Keeper, Kept
+from glovebox.box.notebook import starting
+from glovebox.box.notebook.endings import how_ended
+from glovebox.box.notebook.messages import Incoming
+from glovebox.box.notebook.starting import Spec
+from glovebox.box.notebook.wire import ConnectionInfo, Wire
+from glovebox.box.oom import OomWatch
+from glovebox.box.threads import Threads
+from glovebox.errors import NotebookError
+
+log = logging.getLogger(__name__)
+
+#: How long a kernel may take to answer after its start; machines can be very busy.
+START_LIMIT = 60.0
+#: How long a kernel of an earlier server may take to be reached.
+_REJOIN_LIMIT = 10.0
+#: How long to wait for the last words of a kernel that has ended, and for the end of one that has hung up.
+_LAST_WORDS = 1.0
+_EXIT_LIMIT = 5.0
+_SIGKILLED = 128 + signal.SIGKILL
+#: How long to wait for a sign that what the kernel tells is heard, before it is asked once more.
+_DEAF = 0.1
+
+Listener = Callable[[Incoming], Awaitable[None]]
+
+
+async def first_of(*futures: asyncio.Future[Any], limit: float | None = None) -> None:
+    """Wait until one of them is done, or no longer than that."""
+    await asyncio.wait(futures, timeout=limit, return_when=asyncio.FIRST_COMPLETED)
+
+
+class Surroundings:
+    """What processes of kernels need from the box."""
+
+    def __init__(
+        self,
+        *,
+        keeper: Keeper,
+        threads: Threads,
+        oom: OomWatch,
+        transport: Literal["ipc", "tcp"],
+        start_code: Callable[[], list[str]],
+    ) -> None:
+        self.keeper = keeper
+        self.threads = threads
+        self.oom = oom
+        self.transport = transport
+        #: What Python kernels run first; blocks.
+        self.start_code = start_code
+
+
+class KernelProcess:
+    """A kernel that runs, until it does not."""
+
+    def __init__(
+        self, around: Surroundings, spec: Spec, kept: Kept, connection: ConnectionInfo, listener: Listener
+    ) -> None:
+        self.spec = spec
+        self.kept = kept
+        self.connection = connection
+        self.language = spec.language
+        self.interpreter: str | None = None
+        #: It was told to end, by what it ran.
+        self.leaving = False
+        #: Done when it has ended and everything it told has been heard: how.
+        self.ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._around = around
+        self._mark = around.oom.mark()
+        self._wire = Wire(connection, listener, around.threads)
+        self._watching = asyncio.create_task(self._watch())
+
+    @classmethod
+    async def start(
+        cls, around: Surroundings, spec: Spec, name: str, cwd: str, listener: Listener
+    ) -> KernelProcess:
+        """Start a kernel and wait until it can take a cell.
+
+        Raises:
+            NotebookError: it could not be started.
+        """
+        kept, connection = await _launch(around, spec, name, cwd, around.transport)
+        process = cls(around, spec, kept, connection, listener)
+        try:
+            await process._greet()
+        except (NotebookError, asyncio.CancelledError):
+            await process.disconnect()
+            await kept.close()
+            raise
+        return process
+
+    async def rejoin(self) -> None:
+        """Connect to a kernel that has been running for long.
+
+        Raises:
+            NotebookError: it does not listen any more.
+        """
+        await self._connect(_REJOIN_LIMIT)
+
+    @property
+    def is_python(self) -> bool:
+        """Whether cells are Python."""
+        return self.language == "python"
+
+    @property
+    def alive(self) -> bool:
+        """Whether it runs, as far as is known."""
+        return not self.ended.done() and not self.kept.exited.done()
+
+    def execute(self, code: str, message_id: str) -> asyncio.Future[dict[str, Any]]:
+        """Have a cell run.
+
+        Raises:
+            UnicodeEncodeError: the code is not valid Unicode.
+        """
+        reply = self._wire.ask("shell", "execute_request", _execution(code), message_id)
+        self._mark = self._around.oom.mark()
+        return reply
+
+    def run_silently(
+        self, code: str, expressions: dict[str, str] | None = None
+    ) -> asyncio.Future[dict[str, Any]]:
+        """Have code run that is not a cell."""
+        return self._wire.ask("shell", "execute_request", _execution(code, expressions, silent=True))
+
+    def interrupt(self) -> None:
+        """Ask it to stop what it does."""
+        if self.spec.interrupt == "message":
+            self._wire.ask("control", "interrupt_request", {})
+        else:
+            self.kept.signal(signal.SIGINT)
+
+    async def free(self) -> None:
+        """Wait until it has done everything that it was asked for, or has ended."""
+        reply = self._wire.ask("shell", "kernel_info_request", {})
+        await first_of(reply, self.ended)
+
+    async def answers(self) -> bool:
+        """Whether it answers beside what it does."""
+        reply = self._wire.ask("control", "kernel_info_request", {})
+        await first_of(reply, self.ended)
+        return reply.done() and not reply.cancelled()
+
+    async def disconnect(self) -> None:
+        """Leave it alone; it may run on."""
+        self._watching.cancel()
+        await asyncio.gather(self._watching, return_exceptions=True)
+        await self._wire.close()
+
+    async def close(self, reason: str) -> None:
+        """End it and everything it started."""
+        self._end(reason)
+        await self.disconnect()
+        await self.kept.close()
+
+    async def _watch(self) -> None:
+        await first_of(self.kept.exited, self._wire.lost)
+        if not self.kept.exited.done():
+            await asyncio.wait([self.kept.exited], timeout=_EXIT_LIMIT)
+        elif self._wire.connected:  # a process that it left behind may hold the line
+            await asyncio.wait([self._wire.lost], timeout=_LAST_WORDS)
+        if self.kept.exited.done():
+            status = self.kept.exited.result()
+            killed = (
+                self._around.oom.describe_death(self._mark, self.kept.pid) if status == _SIGKILLED else None
+            )
+            self._end(how_ended(status, killed))
+        else:
+            self._end("it hung up, and was killed")
+            await self.kept.close()
+
+    def _end(self, reason: str) -> None:
+        if not self.ended.done():
+            self.ended.set_result(reason)
+
+    # Its start.
+
+    async def _greet(self) -> None:
+        """Wait until it answers and is heard, and prepare it."""
+        await self._connect(START_LIMIT)
+        info = await self._reply(self._wire.ask("shell", "kernel_info_request", {}))
+        while not self._wire.heard.is_set():  # it may have told something before it was listened to
+            heard = asyncio.create_task(self._wire.heard.wait())
+            await asyncio.wait([heard], timeout=_DEAF)
+            heard.cancel()
+            await self._reply(self._wire.ask("shell", "kernel_info_request", {}))
+        language = info.get("language_info")
+        if isinstance(language, dict) and isinstance(language.get("name"), str):
+            self.language = language["name"].lower()
+        if self.is_python:
+            await self._prepare()
+
+    async def _prepare(self) -> None:
+        asked = {"interpreter": "sys.executable"}
+        for code in await self._around.threads.run(self._around.start_code):
+            reply = await self._reply(self.run_silently(code, asked))
+            if reply.get("status") != "ok":
+                said = f"{reply.get('ename')}: {reply.get('evalue')}"
+                log.warning("kernel %s could not be prepared as it should: %s", self.kept.name, said)
+            told = reply.get("user_expressions", {}).get("interpreter", {}).get("data", {})
+            self.interpreter = _literal(told.get("text/plain")) or self.interpreter
+        self.interpreter = self.interpreter or self.spec.arguments[0]
+
+    async def _reply(self, reply: asyncio.Future[dict[str, Any]]) -> dict[str, Any]:
+        """What it answers at its start.
+
+        Raises:
+            NotebookError: it ended instead, or took too long.
+        """
+        await first_of(reply, self.ended, limit=START_LIMIT)
+        if reply.done() and not reply.cancelled():
+            return reply.result()
+        raise await self._problem(START_LIMIT)
+
+    async def _connect(self, limit: float) -> None:
+        connecting = asyncio.create_task(self._wire.connect())
+        try:
+            await first_of(connecting, self.ended, limit=limit)
+            if connecting.done() and not connecting.exception():
+                return
+        finally:
+            connecting.cancel()
+        if connecting.done() and (problem := connecting.exception()):
+            raise NotebookError(f"The kernel cannot be used: {problem}")
+        raise await self._problem(limit)
+
+    async def _problem(self, limit: float) -> NotebookError:
+        """Why it cannot be used."""
+        printed = starting.why_not_started(await self.kept.printed(), self.spec.arguments)
+        if self.ended.done():
+            return NotebookError(f"The kernel ended at its start ({self.ended.result()}): {printed}")
+        return NotebookError(f"The kernel did not answer within {limit:.0f} s. It printed: {printed}")
+
+
+async def _launch(
+    around: Surroundings, spec: Spec, name: str, cwd: str, transport: Literal["ipc", "tcp"]
+) -> tuple[Kept, ConnectionInfo]:
+    connection = await around.threads.run(starting.new_connection, transport, spec.name)
+    files = {starting.CONNECTION_FILE: msgspec.json.encode(connection)}
+    try:
+        kept = await around.keeper.keep(
+            name, spec.arguments, cwd=cwd, environment=spec.environment, files=files
+        )
+    except OSError as error:
+        raise NotebookError(f"The kernel could not be started: {error}") from error
+    place = msgspec.structs.replace(connection, ip=connection.ip.replace("{directory}", kept.directory))
+    if transport == "ipc" and len(os.fsencode(place.path(place.hb_port))) > starting.LONGEST_PATH:
+        await kept.close()
+        return await _launch(around, spec, name, cwd, "tcp")
+    return kept, place
+
+
+def _execution(
+    code: str, expressions: dict[str, str] | None = None, *, silent: bool = False
+) -> dict[str, Any]:
+    return {
+        "code": code,
+        "silent": silent,
+        "store_history": False,
+        "user_expressions": expressions or {},
+        "allow_stdin": False,
+        # Cells come one by one, and one that fails must not take the next one with it.
+        "stop_on_error": False,
+    }
+
+
+def _literal(text: Any) -> str | None:
+    """A string as Python shows it."""
+    try:
+        value = ast.literal_eval(text) if isinstance(text, str) else None
+    except (SyntaxError, ValueError):
+        return None
+    return value if isinstance(value, str) else None
