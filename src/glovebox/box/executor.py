@@ -8,7 +8,7 @@ import types
 import typing
 import uuid
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from glovebox.box.events import EventLog
 from glovebox.errors import ActionError, GloveboxError, UnsupportedAction
@@ -45,21 +45,24 @@ class Call:
         self._events.append(kind, action_id=self.id, **fields)
 
 
+class Outcome(NamedTuple):
+    """How an action ended: with an observation or an error, or with neither if it was cancelled."""
+
+    action: Action[Any]
+    call: Call
+    observation: Observation | None
+    error: GloveboxError | None
+    seconds: float
+
+
 class Observer(Protocol):
     """Who is told of every action, on the way of every action: it must be quick and never raise."""
 
     def started(self, action: Action[Any], call: Call) -> None:
         """An action begins."""
 
-    def finished(
-        self,
-        action: Action[Any],
-        call: Call,
-        observation: Observation | None,
-        error: GloveboxError | None,
-        seconds: float,
-    ) -> None:
-        """It ended, with an observation or an error; with neither if it was cancelled."""
+    def finished(self, outcome: Outcome) -> None:
+        """It ended."""
 
 
 #: `async def handler(action: SomeAction, call: Call) -> SomeObservation | ErrorObservation`
@@ -120,8 +123,9 @@ class Executor:
             raise failure from error
         finally:
             seconds = time.monotonic() - call.started
+            outcome = Outcome(action, call, observation, failure, seconds)
             for observer in self._observers:
-                observer.finished(action, call, observation, failure, seconds)
+                observer.finished(outcome)
             self.events.append(
                 ActionFinished,
                 action_id=call.id,

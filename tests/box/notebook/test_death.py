@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.box.notebook.cells import Asking, Cells
+from tests.box.system.memory_group import enter, memory_group
 from tests.server.reading import following, messages, until
 from tests.support.running import RunningBox, wait_until
 
@@ -48,6 +49,17 @@ def test_the_cell_that_a_kernel_dies_with_is_answered_with_what_it_printed_and_w
     assert mortal.run(code) == f"so far\n{DIED.format(reason)}"
     assert mortal.info()["state"] == "dead"
     assert mortal.run("print('kept' in globals())") == "False"
+
+
+def test_a_kernel_that_is_killed_for_want_of_memory_says_so(mortal: Cells) -> None:
+    with memory_group(150_000_000) as group:
+        enter(group, mortal.info()["pid"])
+        content = mortal.run(
+            "print('so far', flush=True); kept = bytearray(b'x') * 1_000_000_000", timeout=60
+        )
+        assert content.startswith("so far\n[The kernel died while it ran this cell: ")
+        assert "Out of memory: the system killed" in content
+        assert mortal.run("'kept' in globals()") == "False"
 
 
 def test_the_two_usual_lines_follow(mortal: Cells) -> None:

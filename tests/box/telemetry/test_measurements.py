@@ -8,7 +8,7 @@ import contextlib
 import pytest
 
 from glovebox.box.events import EventLog
-from glovebox.box.executor import Call, Executor
+from glovebox.box.executor import Call, Executor, Outcome
 from glovebox.box.telemetry.measurements import BUCKETS, Measurements, input_bytes
 from glovebox.errors import ActionError, SessionTaken
 from glovebox.protocol.actions import CmdRunAction, FileReadAction, FileWriteAction
@@ -98,7 +98,7 @@ def test_a_duration_is_in_the_first_range_that_does_not_end_before_it(measuremen
     action, answer = FileReadAction(path="a"), FileReadObservation(path="a")
     for seconds in (0.0, 0.0005, 0.00051, 600.0, 601.0):
         measurements.started(action, call)
-        measurements.finished(action, call, answer, None, seconds)
+        measurements.finished(Outcome(action, call, answer, None, seconds))
     figures = measurements.figures()["read"]
     assert figures.durations == [2, 1, *[0] * (len(BUCKETS) - 3), 1, 1]
     assert figures.seconds == pytest.approx(1201.00101)

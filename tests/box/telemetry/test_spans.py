@@ -17,7 +17,7 @@ from opentelemetry.trace import SpanKind, StatusCode, get_current_span
 
 from glovebox import tracing
 from glovebox.box.events import EventLog
-from glovebox.box.executor import Call, Executor
+from glovebox.box.executor import Call, Executor, Outcome
 from glovebox.box.telemetry.log_records import LogRecords
 from glovebox.box.telemetry.spans import Spans
 from glovebox.errors import ActionError
@@ -110,7 +110,7 @@ async def test_an_action_that_is_cancelled_or_broken_ends_its_span() -> None:
 async def test_an_action_that_began_before_spans_did_has_none() -> None:
     traced = Traced()
     action, call = FileReadAction(path="a"), Call("id", EventLog())
-    traced.spans.finished(action, call, FileReadObservation(path="a"), None, 0.1)
+    traced.spans.finished(Outcome(action, call, FileReadObservation(path="a"), None, 0.1))
     assert not traced.kept
 
 

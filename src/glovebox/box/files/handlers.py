@@ -6,7 +6,7 @@ from glovebox.box.executor import Call, Handler
 from glovebox.box.files.binary import BINARY_FILE, is_binary_name
 from glovebox.box.files.editor.diff import unified
 from glovebox.box.files.editor.editor import Editor, EditorCommand
-from glovebox.box.files.editor.messages import BinaryFile, EditorError, MissingPath
+from glovebox.box.files.editor.messages import BinaryFile, EditorError, MissingPath, line_number
 from glovebox.box.files.locks import PathLocks
 from glovebox.box.files.reader import read_file
 from glovebox.box.files.workspace import Refused, resolve
@@ -139,7 +139,7 @@ class FileActions:
             file_text=action.file_text,
             old_str=action.old_str,
             new_str=action.new_str,
-            insert_line=_line_number(action.insert_line),
+            insert_line=line_number(action.insert_line),
         )
         try:
             return await self._threads.run(self._run, command)
@@ -155,14 +155,3 @@ class FileActions:
 
 def _error(error: EditorError) -> str:
     return f"ERROR:\n{error}"
-
-
-def _line_number(value: float | str | None) -> int | None:
-    if value is None:
-        return None
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    try:
-        return int(str(value))
-    except ValueError:
-        raise EditorError(f"Invalid insert_line value: '{value}'. Expected an integer.") from None

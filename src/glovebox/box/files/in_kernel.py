@@ -9,7 +9,7 @@ import os
 import uuid
 
 from glovebox.box.files.editor.editor import Edited, Editor, EditorCommand
-from glovebox.box.files.editor.messages import EditorError, invalid
+from glovebox.box.files.editor.messages import EditorError, invalid, line_number
 from glovebox.box.files.linting import lint
 
 #: What the editor says last after a change, and what problems are put before.
@@ -36,7 +36,7 @@ def file_editor(
                 view_range=view_range,
                 old_str=_text("old_str", old_str),
                 new_str=_text("new_str", new_str),
-                insert_line=_line(insert_line),
+                insert_line=line_number(insert_line),
             )
         )
     except EditorError as error:
@@ -94,14 +94,3 @@ def _text(name: str, value: object) -> str | None:
     if value is not None and not isinstance(value, str):
         raise invalid(name, value, "It should be a string.")
     return value
-
-
-def _line(value: object) -> int | None:
-    if value is None or isinstance(value, int):
-        return value
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    try:
-        return int(str(value))
-    except ValueError:
-        raise EditorError(f"Invalid insert_line value: '{value}'. Expected an integer.") from None

@@ -6,14 +6,13 @@ import os
 from collections.abc import Iterable
 from typing import Any
 
-from glovebox.box.executor import Call, Observer
+from glovebox.box.executor import Call, Observer, Outcome
 from glovebox.box.plugin import Context, Plugin
 from glovebox.box.system.endpoints import SystemEndpoints
 from glovebox.box.system.memory_monitor import MemoryMonitor
 from glovebox.box.system.stats import Stats
-from glovebox.errors import GloveboxError
 from glovebox.http.endpoints import Endpoint
-from glovebox.protocol.base import Action, Observation
+from glovebox.protocol.base import Action
 
 
 class SystemPlugin(Plugin):
@@ -65,13 +64,6 @@ class _LastAction:
         """An action begins."""
         self._stats.action_accepted()
 
-    def finished(
-        self,
-        action: Action[Any],
-        call: Call,
-        observation: Observation | None,
-        error: GloveboxError | None,
-        seconds: float,
-    ) -> None:
+    def finished(self, outcome: Outcome) -> None:
         """It ended."""
         self._stats.action_accepted()

@@ -13,11 +13,10 @@ from opentelemetry.metrics import Observation as Observed
 from opentelemetry.sdk.metrics import MeterProvider
 
 import glovebox
-from glovebox.box.executor import Call
+from glovebox.box.executor import Call, Outcome
 from glovebox.box.telemetry.looking import Look, Looking
 from glovebox.box.telemetry.measurements import BUCKETS
-from glovebox.errors import GloveboxError
-from glovebox.protocol.base import Action, Observation
+from glovebox.protocol.base import Action
 from glovebox.protocol.plugins import PluginState
 
 Observe = Callable[[Look], Iterable[Observed]]
@@ -75,16 +74,9 @@ class Instruments:
     def started(self, action: Action[Any], call: Call) -> None:
         """Nothing to note."""
 
-    def finished(
-        self,
-        action: Action[Any],
-        call: Call,
-        observation: Observation | None,
-        error: GloveboxError | None,
-        seconds: float,
-    ) -> None:
+    def finished(self, outcome: Outcome) -> None:
         """Note how long it took."""
-        self._durations.record(seconds, {"action": action.action})
+        self._durations.record(outcome.seconds, {"action": outcome.action.action})
 
     def _callback(self, observe: Observe) -> Callable[[CallbackOptions], Iterable[Observed]]:
         def callback(options: CallbackOptions) -> Iterable[Observed]:

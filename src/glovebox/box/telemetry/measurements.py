@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import structs
 
-from glovebox.box.executor import Call
+from glovebox.box.executor import Call, Outcome
 from glovebox.errors import GloveboxError
 from glovebox.protocol.base import Action, Observation
 
@@ -60,15 +60,9 @@ class Measurements:
         """An action begins."""
         self.running += 1
 
-    def finished(
-        self,
-        action: Action[Any],
-        call: Call,
-        observation: Observation | None,
-        error: GloveboxError | None,
-        seconds: float,
-    ) -> None:
+    def finished(self, outcome: Outcome) -> None:
         """It ended."""
+        action, call, observation, error, seconds = outcome
         self.running -= 1
         figures = self._kinds.get(action.action)
         if figures is None:

@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from starlette.requests import Request
 from starlette.responses import Response
 
-from glovebox.box.executor import Call, Observer
+from glovebox.box.executor import Call, Observer, Outcome
 from glovebox.box.plugin import Context, Plugin
 from glovebox.box.telemetry.asked import asked_for, secrets
 from glovebox.box.telemetry.looking import Looking
 from glovebox.box.telemetry.measurements import Measurements
 from glovebox.box.telemetry.prometheus import MEDIA_TYPE, Exposition
 from glovebox.box.threads import Threads
-from glovebox.errors import GloveboxError, PluginFailed
+from glovebox.errors import PluginFailed
 from glovebox.http.endpoints import Answer, Endpoint
 from glovebox.http.responses import ErrorBody, error_response
 from glovebox.logs import Mask
-from glovebox.protocol.base import Action, Observation
+from glovebox.protocol.base import Action
 
 if TYPE_CHECKING:
     from glovebox.box.telemetry.otel import Sending
@@ -132,14 +132,7 @@ class _Later:
         for observer in self.observers:
             observer.started(action, call)
 
-    def finished(
-        self,
-        action: Action[Any],
-        call: Call,
-        observation: Observation | None,
-        error: GloveboxError | None,
-        seconds: float,
-    ) -> None:
+    def finished(self, outcome: Outcome) -> None:
         """It ended."""
         for observer in self.observers:
-            observer.finished(action, call, observation, error, seconds)
+            observer.finished(outcome)

@@ -16,7 +16,7 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 
 import glovebox
 from glovebox import tracing
-from glovebox.box.executor import Call
+from glovebox.box.executor import Call, Outcome
 from glovebox.box.telemetry.measurements import input_bytes, result_of, text_bytes
 from glovebox.errors import GloveboxError
 from glovebox.protocol.base import Action, Observation
@@ -46,22 +46,15 @@ class Spans:
         span = self._tracer.start_span(action.action, context, kind, _beginning(action, call))
         self._open[call] = span, attach(set_span_in_context(span))
 
-    def finished(
-        self,
-        action: Action[Any],
-        call: Call,
-        observation: Observation | None,
-        error: GloveboxError | None,
-        seconds: float,
-    ) -> None:
+    def finished(self, outcome: Outcome) -> None:
         """End it."""
-        opened = self._open.pop(call, None)
+        opened = self._open.pop(outcome.call, None)
         if opened is None:  # it began before spans did
             return
         span, token = opened
         if span.is_recording():
-            span.set_attributes(_end(call, observation, error))
-            if problem := _problem(observation, error):
+            span.set_attributes(_end(outcome.call, outcome.observation, outcome.error))
+            if problem := _problem(outcome.observation, outcome.error):
                 span.set_attribute("error.type", problem)
                 span.set_status(StatusCode.ERROR)
         span.end()

@@ -96,3 +96,19 @@ def no_history(path: str) -> EditorError:
 
 def _unfit_text(path: str, reason: str) -> str:
     return f"File validation failed for {path}: {reason}"
+
+
+def line_number(value: object) -> int | None:
+    """The number of a line, which may come as text.
+
+    Raises:
+        EditorError: it is none.
+    """
+    if value is None:
+        return None
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    try:
+        return int(str(value))
+    except ValueError:
+        raise EditorError(f"Invalid insert_line value: '{value}'. Expected an integer.") from None
