@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from types import FrameType
 from typing import Any, cast
 
-import uvicorn
+from glovebox.server.quick_uvicorn import Config, Server
 
 #: uvicorn counts in tenths of a second, and renews the date of its answers whenever ten have passed.
 _TICKS = 10
@@ -27,10 +27,10 @@ def _websocket(**parts: Any) -> asyncio.Protocol:
 WEBSOCKETS = cast("type[asyncio.Protocol]", _websocket)
 
 
-class QuietServer(uvicorn.Server):
+class QuietServer(Server):
     """A server that sleeps until there is something to do, and leaves signals to whoever wants them."""
 
-    def __init__(self, config: uvicorn.Config) -> None:
+    def __init__(self, config: Config) -> None:
         super().__init__(config)
         self._stopping = asyncio.Event()
 

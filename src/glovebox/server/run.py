@@ -8,13 +8,12 @@ import logging
 import socket
 from collections.abc import Awaitable, Callable
 
-import uvicorn
-
 from glovebox.box.box import Box
 from glovebox.box.startup import Startup
 from glovebox.errors import StartupError
 from glovebox.server.app import create_app
 from glovebox.server.listening import WEBSOCKETS, SignalledServer
+from glovebox.server.quick_uvicorn import Config
 from glovebox.server.viewer import start_viewer
 from glovebox.settings import Settings
 
@@ -39,7 +38,7 @@ class _Server(SignalledServer):
 
     def __init__(
         self,
-        config: uvicorn.Config,
+        config: Config,
         ready: Callable[[], None],
         close: Callable[[], Awaitable[None]],
         *,
@@ -77,7 +76,7 @@ async def serve(settings: Settings, startup: Startup, announce: Announce) -> Non
     address = _address(listener)
     async with Box(settings, startup) as box:
         with startup.step("application"):
-            config = uvicorn.Config(
+            config = Config(
                 create_app(box),
                 http="httptools",
                 ws=WEBSOCKETS,

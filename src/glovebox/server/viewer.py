@@ -18,7 +18,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import uvicorn
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -30,6 +29,7 @@ from glovebox.box.threads import Threads
 from glovebox.errors import TransferError
 from glovebox.http.responses import json_response
 from glovebox.server.listening import QuietServer
+from glovebox.server.quick_uvicorn import Config
 
 log = logging.getLogger(__name__)
 
@@ -185,7 +185,7 @@ class ViewerServer:
         # Its own, since it outlives the box: somebody may look at a file while commands are ended.
         self._threads = Threads("glovebox-viewer", 1)
         self._server = QuietServer(
-            uvicorn.Config(
+            Config(
                 viewer_app(self._threads),
                 log_config=None,
                 access_log=False,

@@ -5,16 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from glovebox.box.executor import Call, Handler
 from glovebox.box.files.failures import Refusal, resolved, shown
 from glovebox.box.files.paths.moving import move
 from glovebox.box.files.paths.operations import describe, make_directory
 from glovebox.box.files.paths.removing import delete
-from glovebox.box.files.search.finding import find_files
-from glovebox.box.files.search.grepping import search_lines
-from glovebox.box.files.search.walking import Budget
 from glovebox.box.files.settling import answered
 from glovebox.box.shell import Shell
 from glovebox.box.threads import Threads
@@ -34,6 +31,9 @@ from glovebox.protocol.files import (
     StatObservation,
 )
 from glovebox.protocol.observations import ErrorObservation
+
+if TYPE_CHECKING:  # what searches is loaded with the first search: a box has to start
+    from glovebox.box.files.search.walking import Budget
 
 #: How long a search may take unless its action says.
 SEARCH_SECONDS = 30.0
@@ -55,6 +55,7 @@ class PathActions:
         self._threads = threads
         self._ripgrep = ripgrep
         self._searches = asyncio.Semaphore(MAX_SEARCHES)
+        self._loaded = False
 
     def handlers(self) -> list[Handler]:
         """What the executor needs."""
@@ -65,6 +66,8 @@ class PathActions:
 
         async def attempt(settled: bool) -> GlobObservation:
             async with self._search(action.timeout) as budget:
+                from glovebox.box.files.search.finding import find_files
+
                 return await self._threads.run(find_files, action, self._shell.cwd, budget, settled=settled)
 
         return await answered(self._shell, attempt, action.timeout)
@@ -74,6 +77,8 @@ class PathActions:
 
         async def attempt(settled: bool) -> GrepObservation:
             async with self._search(action.timeout) as budget:
+                from glovebox.box.files.search.grepping import search_lines
+
                 return await search_lines(action, self._shell.cwd, budget, self._threads, self._ripgrep)
 
         return await answered(self._shell, attempt, action.timeout)
@@ -126,6 +131,11 @@ class PathActions:
     async def _search(self, timeout: float | None) -> AsyncIterator[Budget]:
         """A search's turn and its time; when its caller gives up, so does a walk that is under way."""
         async with self._searches:
+            if not self._loaded:
+                await self._threads.run(_load)
+                self._loaded = True
+            from glovebox.box.files.search.walking import Budget
+
             budget = Budget(SEARCH_SECONDS if timeout is None else timeout)
             try:
                 yield budget
@@ -139,3 +149,8 @@ class PathActions:
             return await self._threads.run(attempt, self._shell.cwd, settled)
 
         return await answered(self._shell, in_thread, timeout)
+
+
+def _load() -> None:
+    """Import what searches. Blocks."""
+    from glovebox.box.files.search import finding, grepping, walking  # noqa: F401
