@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import gc
 import sys
 from typing import TYPE_CHECKING
 
@@ -41,6 +42,8 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 
 def run(arguments: argparse.Namespace) -> int:
     """Serve until interrupted."""
+    # What is loaded now is there to stay, and looking for garbage in it takes time. Serving turns it on.
+    gc.disable()
     from glovebox.box.startup import Startup
 
     try:

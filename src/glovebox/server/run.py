@@ -54,6 +54,7 @@ class _Server(SignalledServer):
         await super().startup(sockets)
         # What serving needs is there to stay; looking for garbage in it again and again costs milliseconds.
         gc.freeze()
+        gc.enable()
         self._ready()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
