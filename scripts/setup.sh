@@ -24,6 +24,12 @@ if [ -n "$python" ] && ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then
   packages+=("python$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')-venv")
 fi
 need bash bash
+# Ubuntu's Chromium is a snap, which cannot be driven; there, Playwright brings one (below).
+has_chromium() {
+  [ -n "${GLOVEBOX_CHROMIUM:-}" ] || command -v chromium || command -v google-chrome-stable ||
+    ls "${PLAYWRIGHT_BROWSERS_PATH:-$HOME/.cache/ms-playwright}"/chromium-*
+} >/dev/null 2>&1
+has_chromium || { ! grep -qs '^ID=debian' /etc/os-release || packages+=(chromium fonts-liberation); }
 if [ "$wanted" = dev ]; then
   need git git
   need rg ripgrep
@@ -44,10 +50,17 @@ fi
 python=${python:-python3}
 
 [ -x .venv/bin/python ] || { say "Making .venv with $("$python" --version)"; "$python" -m venv .venv; }
-extra=""
+extra="[browser]"
 [ "$wanted" = dev ] && extra="[dev]"
 say "Installing Python packages"
 .venv/bin/python -m pip install -q --disable-pip-version-check -c constraints.txt -e ".$extra"
+if ! has_chromium; then
+  say "Getting Chromium"
+  deps=()
+  [ "$(id -u)" != 0 ] || deps=(--with-deps)
+  .venv/bin/python -m playwright install "${deps[@]}" chromium ||
+    echo "There is no Chromium: everything but the browser works. Install one, or set GLOVEBOX_CHROMIUM." >&2
+fi
 .venv/bin/python -m compileall -q src
 touch ".venv/.$wanted"
 [ "$wanted" = dev ] && touch .venv/.run

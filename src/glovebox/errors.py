@@ -33,6 +33,8 @@
     │   ├── NoSuchCell         no_such_cell            no cell has that id, or it is forgotten
     │   ├── KernelExists       kernel_exists           the name is taken
     │   └── BadKernel          bad_kernel              a name or kernelspec that cannot be
+    ├── BrowserError           browser_failed          the browser could not be started or asked
+    │   └── BrowserNotStarted  browser_not_started     there is nothing to be seen yet
     └── TransferError          transfer_failed         an upload or download that was refused
         ├── BadArchive         bad_archive             not a zip, or one that must not be unpacked
         └── TooLarge           too_large               beyond the configured size
@@ -262,6 +264,19 @@ class BadKernel(NotebookError):
 
     code = "bad_kernel"
     status = 422
+
+
+class BrowserError(GloveboxError):
+    """The browser could not be started or asked."""
+
+    code = "browser_failed"
+
+
+class BrowserNotStarted(BrowserError):
+    """No page was opened yet, so there is nothing to be seen."""
+
+    code = "browser_not_started"
+    status = 409
 
 
 class TransferError(GloveboxError):

@@ -181,6 +181,10 @@ class Settings:
         True, flag="--enable-browser", variable="GLOVEBOX_ENABLE_BROWSER", parse=parse_flag,
         help="Offer the browser actions.",
     )  # fmt: skip
+    chromium: str = _setting(
+        "", flag="--chromium", variable="GLOVEBOX_CHROMIUM", metavar="FILE",
+        help="The Chromium or Chrome that the browser actions use. Default: the system's, then Playwright's.",
+    )  # fmt: skip
     browsergym_eval_env: str = _setting(
         "", flag="--browsergym-eval-env", variable="GLOVEBOX_BROWSERGYM_EVAL_ENV", metavar="TASK",
         help="BrowserGym task for evaluations; needs the browser.",

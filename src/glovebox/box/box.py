@@ -35,7 +35,8 @@ class Box:
         SettingsError: a plugin is unknown.
     """
 
-    def __init__(self, settings: Settings, startup: Startup) -> None:
+    def __init__(self, settings: Settings, startup: Startup, *, ports: tuple[int, ...] = ()) -> None:
+        """`ports`: what the box is served on."""
         self.settings = settings
         self.startup = startup
         self.threads = Threads("glovebox-files", FILE_THREADS)
@@ -47,8 +48,9 @@ class Box:
             threads=self.threads,
             closing=self.closing,
             startup=startup,
+            ports=ports,
         )
-        self.plugins = Plugins(settings.plugins, self.services)
+        self.plugins = Plugins(_chosen(settings), self.services)
         self._exit = contextlib.AsyncExitStack()
 
     async def __aenter__(self) -> Box:
@@ -91,6 +93,11 @@ class Box:
         """Where something of that name is kept over a restart; None if nothing is."""
         keeper = self.services.keeper
         return keeper.state_file(name) if keeper else None
+
+
+def _chosen(settings: Settings) -> tuple[str, ...]:
+    """The plugins that were asked for: the browser with a setting of its own, as the contract has it."""
+    return (*settings.plugins, "browser") if settings.enable_browser else tuple(settings.plugins)
 
 
 def _codec(handlers: Mapping[type[Action[Any]], Handler]) -> Codec:

@@ -52,6 +52,8 @@ class Services:
     #: Set when the box closes: whatever has no end of its own ends then.
     closing: asyncio.Event
     startup: Startup
+    #: The ports that the box itself is served on, which nothing in it should call.
+    ports: tuple[int, ...] = ()
     #: The user that new files are given to, if that is not the server's own.
     user_id: int | None = None
     shell: Shell | None = None

@@ -15,6 +15,7 @@ OWN = {
     "terminal": "glovebox.box.terminal.plugin:TerminalPlugin",
     "files": "glovebox.box.files.plugin:FilesPlugin",
     "mcp": "glovebox.box.mcp.plugin:McpPlugin",
+    "browser": "glovebox.box.browser.plugin:BrowserPlugin",
     "jupyter": "glovebox.box.notebook.plugin:JupyterPlugin",
     "agent_skills": "glovebox.box.notebook.skills.plugin:AgentSkillsPlugin",
     "vscode": "glovebox.box.vscode.plugin:VSCodePlugin",

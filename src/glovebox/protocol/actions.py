@@ -88,7 +88,7 @@ class IPythonRunCellAction(Action[IPythonRunCellObservation]):
         return f"Running Python code interactively: {self.code}"
 
 
-class BrowseURLAction(Action[BrowserOutputObservation]):
+class BrowseURLAction(Action[BrowserOutputObservation | FileDownloadObservation]):
     """Open a page and read it."""
 
     action: ClassVar[str] = "browse"

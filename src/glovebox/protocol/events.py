@@ -115,6 +115,14 @@ class KernelChanged(Event):
     reason: str = ""
 
 
+class BrowserChanged(Event):
+    """The browser was started, has crashed, or ended; or a page asked something, and was answered."""
+
+    event: ClassVar[str] = "browser"
+    what: str
+    reason: str = ""
+
+
 class PluginChanged(Event):
     """A plugin started, failed, crashed or stopped."""
 

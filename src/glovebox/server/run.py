@@ -75,7 +75,7 @@ async def serve(settings: Settings, startup: Startup, announce: Announce) -> Non
     with startup.step("bind"):
         listener = _bind(settings.host, settings.port)
     address = _address(listener)
-    async with Box(settings, startup) as box:
+    async with Box(settings, startup, ports=(listener.getsockname()[1],)) as box:
         with startup.step("application"):
             config = Config(
                 create_app(box),

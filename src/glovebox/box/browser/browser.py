@@ -1,0 +1,248 @@
+"""The browser of a box: started when it is first needed, and again when its process has ended."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import re
+import sys
+from collections.abc import AsyncGenerator
+from typing import Literal
+
+from glovebox.box.browser import answers, wire
+from glovebox.box.browser.finding import find_chromium
+from glovebox.box.browser.process import NAME, BrowserProcess
+from glovebox.box.events import EventLog
+from glovebox.box.keeping import Keeper
+from glovebox.box.threads import Threads
+from glovebox.errors import BrowserError, BrowserNotStarted
+from glovebox.protocol.actions import BrowseInteractiveAction, BrowseURLAction
+from glovebox.protocol.base import Message
+from glovebox.protocol.browser import BrowserInfo, PageInfo
+from glovebox.protocol.events import BrowserChanged
+from glovebox.protocol.observations import BrowserOutputObservation, FileDownloadObservation
+from glovebox.settings import Settings
+
+#: The contract's limit for one step.
+_STEP_LIMIT = 120.0
+_LOOK_LIMIT = 15.0
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+_WORKER = "glovebox.box.browser.worker"
+_EVALUATION = "glovebox.box.browser.worker.evaluation"
+_EVALUATION_ENDED = (
+    "The evaluation's process has ended, and its rewards with it. POST /plugins/browser/restart begins anew."
+)
+#: A watcher that is this many pictures behind misses some.
+_BEHIND = 2
+
+
+class BrowserOptions(Message):
+    """Settings of the plugin."""
+
+    #: The size of pages.
+    width: int = 1280
+    height: int = 720
+    #: Whether actions may name places on the screen: mouse_click(x, y), keyboard_type(text) and so on.
+    coordinates: bool = False
+    #: How long pages may take to load, in seconds.
+    load_limit: float = 30.0
+    #: What pages that ask with confirm() or prompt() are answered.
+    dialogs: Literal["accept", "dismiss"] = "dismiss"
+    #: How long a page must be quiet after an action before it is looked at, in seconds.
+    settle: float = 0.1
+    #: The most characters of an accessibility tree, or of a page's text.
+    tree_limit: int = 400_000
+    #: The interpreter of the process that drives Chromium; empty for the one that runs the box.
+    python: str = ""
+
+
+class Browser:
+    """Carries out browser actions, one after the other."""
+
+    def __init__(
+        self,
+        options: BrowserOptions,
+        settings: Settings,
+        *,
+        ports: tuple[int, ...],
+        keeper: Keeper,
+        threads: Threads,
+        events: EventLog,
+    ) -> None:
+        self._options = options
+        self._settings = settings
+        self._ports = ports
+        self._keeper = keeper
+        self._threads = threads
+        self._events = events
+        self._process: BrowserProcess | None = None
+        self._starting = asyncio.Lock()
+        self._turn = asyncio.Lock()
+        self._watchers: set[asyncio.Queue[wire.Frame]] = set()
+
+    @property
+    def running(self) -> bool:
+        """Whether it was started, and can be asked."""
+        return self._process is not None and not self._process.lost.done()
+
+    async def open(self) -> None:
+        """Take over the browser of an earlier server, if it left one."""
+        if self._keeper.kept(NAME) is not None:
+            with contextlib.suppress(BrowserError):
+                await self._started()
+
+    async def close(self) -> None:
+        """Leave the process, which ends with the box or waits for the next server; end one that is lost."""
+        if self._process is not None:
+            process, self._process = self._process, None
+            await (process.close() if process.lost.done() else process.disconnect())
+
+    async def browse(self, action: BrowseURLAction) -> BrowserOutputObservation | FileDownloadObservation:
+        """Open a page and read it."""
+        url = action.url
+        if not _SCHEME.match(url):
+            url = f"{os.getcwd()}{url}"  # the contract's way to say that this is no address
+        return await self._step(f'goto("{_quoted(url)}")', answers.BROWSE, url, raw=action.return_axtree)
+
+    async def interact(
+        self, action: BrowseInteractiveAction
+    ) -> BrowserOutputObservation | FileDownloadObservation:
+        """Act on the active page."""
+        return await self._step(action.browser_actions, answers.INTERACTIVE, "", raw=action.return_axtree)
+
+    async def picture(self, kind: Literal["png", "jpeg"]) -> wire.Picture:
+        """How the active page looks now.
+
+        Raises:
+            BrowserNotStarted: there is none.
+            BrowserError: it cannot be seen.
+        """
+        process = self._there()
+        try:
+            async with asyncio.timeout(_LOOK_LIMIT):
+                return await process.look(kind)
+        except TimeoutError as error:
+            raise BrowserError(answers.TOO_LONG) from error
+
+    async def info(self) -> BrowserInfo:
+        """What there is to know of it."""
+        process = self._process
+        if process is None or process.lost.done():
+            return BrowserInfo(state="stopped")
+        try:
+            async with asyncio.timeout(_LOOK_LIMIT):
+                told = await process.survey()
+        except TimeoutError:
+            return BrowserInfo(state="busy", version=process.version)
+        pages = [
+            PageInfo(url=url, title=title, active=index == told.active)
+            for index, (url, title) in enumerate(zip(told.urls, told.titles, strict=True))
+        ]
+        return BrowserInfo(state="running", version=process.version, pid=told.pid, pages=pages)
+
+    async def frames(self) -> AsyncGenerator[wire.Frame, None]:
+        """The active page whenever it changes; a slow reader misses some.
+
+        Raises:
+            BrowserNotStarted: there is none.
+        """
+        process = self._there()
+        queue: asyncio.Queue[wire.Frame] = asyncio.Queue(_BEHIND)
+        self._watchers.add(queue)
+        process.cast(True)
+        try:
+            while True:
+                yield await queue.get()
+        finally:
+            self._watchers.discard(queue)
+            if not self._watchers and self._process is not None:
+                self._process.cast(False)
+
+    async def _step(
+        self, actions: str, trigger: str, url: str, *, raw: bool
+    ) -> BrowserOutputObservation | FileDownloadObservation:
+        async with self._turn:
+            try:
+                reply = await self._carry_out(actions, trigger, raw=raw)
+            except BrowserError as error:
+                return answers.failed_observation(str(error), trigger, url)
+            if isinstance(reply, wire.Told):
+                return answers.told_observation(reply, trigger, actions)
+            for dialog in reply.dialogs:
+                answer = "accepted" if dialog.accepted else "dismissed"
+                self._say(f"{dialog.kind} {answer}", dialog.text)
+            if reply.downloads:
+                return answers.download_observation(actions, reply.downloads[-1].path)
+            return answers.seen_observation(reply, trigger, actions)
+
+    async def _carry_out(self, actions: str, trigger: str, *, raw: bool) -> wire.Seen | wire.Told:
+        process = await self._started()
+        try:
+            async with asyncio.timeout(_STEP_LIMIT):
+                return await process.step(actions, as_text=trigger == answers.BROWSE, raw=raw)
+        except TimeoutError as error:
+            self._say("ended", answers.TOO_LONG)
+            await process.close()
+            raise BrowserError(answers.TOO_LONG) from error
+
+    def _there(self) -> BrowserProcess:
+        if self._process is None or not self.running:
+            raise BrowserNotStarted("The browser is not started: browse or browse_interactive starts it.")
+        return self._process
+
+    async def _started(self) -> BrowserProcess:
+        async with self._starting:
+            if self._process is not None and not self._process.lost.done():
+                return self._process
+            if self._process is not None:  # it has crashed
+                if self._settings.browsergym_eval_env:
+                    raise BrowserError(_EVALUATION_ENDED)
+                await self._process.close()
+                self._process = None
+            setup = await self._threads.run(self._setup)
+            module = _EVALUATION if setup.evaluation else _WORKER
+            command = [self._options.python or sys.executable, "-m", module]
+            self._process = await BrowserProcess.start(
+                self._keeper, self._threads, setup, command, self._heard
+            )
+            self._say("started", f"Chromium {self._process.version}")
+            if self._watchers:
+                self._process.cast(True)
+            return self._process
+
+    def _setup(self) -> wire.Setup:
+        """What the process is to know. Blocks."""
+        settings, options = self._settings, self._options
+        return wire.Setup(
+            socket="{directory}/s",
+            executable=find_chromium(settings.chromium, settings.command_environment.get("PATH", os.defpath)),
+            workspace=os.path.abspath(settings.working_dir),
+            profile="{directory}/profile",
+            closed_ports=list(self._ports),
+            width=options.width,
+            height=options.height,
+            coordinates=options.coordinates,
+            load_limit=options.load_limit,
+            dialogs=options.dialogs,
+            settle=options.settle,
+            tree_limit=options.tree_limit,
+            evaluation=settings.browsergym_eval_env,
+        )
+
+    def _heard(self, told: wire.Frame | wire.Crashed) -> None:
+        if isinstance(told, wire.Crashed):
+            self._say("crashed", told.what)
+            return
+        for queue in self._watchers:
+            if queue.full():
+                queue.get_nowait()
+            queue.put_nowait(told)
+
+    def _say(self, what: str, reason: str = "") -> None:
+        self._events.append(BrowserChanged, what=what, reason=reason)
+
+
+def _quoted(url: str) -> str:
+    """An address inside the quotes of a call; those that need nothing stay as they are."""
+    return url.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\r", "\\r")

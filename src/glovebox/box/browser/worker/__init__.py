@@ -1,0 +1,1 @@
+"""The process that drives Chromium, as the sandbox user."""

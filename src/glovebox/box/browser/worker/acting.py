@@ -1,0 +1,234 @@
+"""Carrying out what agents ask of the browser, call by call."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Literal, Protocol
+
+from playwright.async_api import Error as PlaywrightError
+from playwright.async_api import Locator, Page
+from playwright.async_api import TimeoutError as PlaywrightTimeout
+
+from glovebox.box.browser.calls import BadCall, Call, bind, parse
+from glovebox.box.browser.worker import uploading
+from glovebox.box.browser.worker.finding_elements import element_of
+from glovebox.box.browser.worker.pointing import Pointing
+
+_Button = Literal["left", "middle", "right"]
+_Modifiers = list[Literal["Alt", "Control", "ControlOrMeta", "Meta", "Shift"]]
+
+#: How long an element may take to be ready for what is done with it, in milliseconds; of the contract.
+_ELEMENT_LIMIT = 500
+#: A page that is too busy to answer is given up this many seconds after the limit for loading one.
+_GRACE = 5.0
+#: How long a page may take for each character that is typed into it, in seconds.
+_PER_CHARACTER = 0.02
+#: A page that failed to load may still be on its way to Chromium's page of the error.
+_INTERRUPTED = 'interrupted by another navigation to "chrome-error://chromewebdata/"'
+
+
+class Tabs(Protocol):
+    """The open pages, of which one is active."""
+
+    @property
+    def page(self) -> Page:
+        """The active one."""
+
+    @property
+    def pages(self) -> list[Page]:
+        """All of them."""
+
+    async def open(self) -> None:
+        """Open another; it becomes the active one."""
+
+    async def close(self) -> None:
+        """Close the active one. The last of the others becomes active."""
+
+    async def focus(self, index: int) -> None:
+        """Make another the active one.
+
+        Raises:
+            IndexError: there are fewer.
+        """
+
+    def check(self, url: str) -> None:
+        """Look at an address before it is visited.
+
+        Raises:
+            ValueError: it may not be visited.
+        """
+
+
+class Acting:
+    """An agent's hands in the browser."""
+
+    def __init__(self, tabs: Tabs, *, load_limit: float, workspace: str, coordinates: bool) -> None:
+        self.messages: list[str] = []
+        self._tabs = tabs
+        self._load_limit = load_limit
+        self._workspace = workspace
+        self._coordinates = coordinates
+        self._doing: dict[str, Callable[..., Awaitable[None]]] = {
+            "noop": self._noop,
+            "send_msg_to_user": self._send_msg_to_user,
+            "report_infeasible": self._report_infeasible,
+            "scroll": self._scroll,
+            "fill": self._fill,
+            "select_option": self._select_option,
+            "click": self._click,
+            "dblclick": self._dblclick,
+            "hover": self._hover,
+            "press": self._press,
+            "focus": self._focus,
+            "clear": self._clear,
+            "drag_and_drop": self._drag_and_drop,
+            "upload_file": self._upload_file,
+            "go_back": self._go_back,
+            "go_forward": self._go_forward,
+            "goto": self._goto,
+            "tab_close": self._tab_close,
+            "tab_focus": self._tab_focus,
+            "new_tab": self._new_tab,
+            **Pointing(lambda: tabs.page, workspace).doing,
+        }
+
+    async def perform(self, text: str) -> str:
+        """Carry out the calls in a text, up to the first that fails.
+
+        Answers with what went wrong, as `Type: message`; with nothing if nothing did.
+        """
+        try:
+            for call in parse(text, coordinates=self._coordinates):
+                await self._carry_out(call)
+        except BadCall as error:
+            return str(error)
+        except PlaywrightTimeout as error:
+            return f"TimeoutError: {error}"
+        except PlaywrightError as error:
+            return f"Error: {error}"
+        except (ValueError, IndexError, OSError) as error:
+            return f"{type(error).__name__}: {error}"
+        return ""
+
+    def take_messages(self) -> list[str]:
+        """What the agent has told the user since this was asked last."""
+        messages, self.messages = self.messages, []
+        return messages
+
+    async def _carry_out(self, call: Call) -> None:
+        arguments = bind(call)
+        limit = self._limit(call.name, arguments)
+        try:
+            async with asyncio.timeout(limit) as guard:
+                await self._doing[call.name](**arguments)
+        except TimeoutError as error:
+            if not guard.expired():
+                raise
+            raise TimeoutError(f"{call.name}() got no answer from the page within {limit:g} s.") from error
+
+    def _limit(self, name: str, arguments: dict[str, object]) -> float | None:
+        """How long a call may take, in seconds. Most have limits of their own that end them long before."""
+        match name, arguments:
+            case "noop", _:
+                return None
+            case "keyboard_type", {"text": str(text)}:
+                return self._load_limit + _GRACE + _PER_CHARACTER * len(text)
+            case _:
+                return self._load_limit + _GRACE
+
+    async def _element(self, bid: str) -> Locator:
+        return await element_of(self._tabs.page, bid)
+
+    # Waiting, and speaking to the user.
+
+    async def _noop(self, wait_ms: float) -> None:
+        await asyncio.sleep(wait_ms / 1000)
+
+    async def _send_msg_to_user(self, text: str) -> None:
+        self.messages.append(text)
+
+    async def _report_infeasible(self, reason: str) -> None:
+        self.messages.append(reason)
+
+    # Elements.
+
+    async def _scroll(self, delta_x: float, delta_y: float) -> None:
+        await self._tabs.page.mouse.wheel(delta_x, delta_y)
+
+    async def _fill(self, bid: str, value: str) -> None:
+        await (await self._element(bid)).fill(value, timeout=_ELEMENT_LIMIT)
+
+    async def _select_option(self, bid: str, options: str | list[str]) -> None:
+        await (await self._element(bid)).select_option(options, timeout=_ELEMENT_LIMIT)
+
+    async def _click(self, bid: str, button: _Button, modifiers: _Modifiers) -> None:
+        element = await self._element(bid)
+        await element.click(button=button, modifiers=modifiers, timeout=_ELEMENT_LIMIT)
+
+    async def _dblclick(self, bid: str, button: _Button, modifiers: _Modifiers) -> None:
+        element = await self._element(bid)
+        await element.dblclick(button=button, modifiers=modifiers, timeout=_ELEMENT_LIMIT)
+
+    async def _hover(self, bid: str) -> None:
+        await (await self._element(bid)).hover(timeout=_ELEMENT_LIMIT)
+
+    async def _press(self, bid: str, key_comb: str) -> None:
+        await (await self._element(bid)).press(key_comb, timeout=_ELEMENT_LIMIT)
+
+    async def _focus(self, bid: str) -> None:
+        await (await self._element(bid)).focus(timeout=_ELEMENT_LIMIT)
+
+    async def _clear(self, bid: str) -> None:
+        await (await self._element(bid)).clear(timeout=_ELEMENT_LIMIT)
+
+    async def _drag_and_drop(self, from_bid: str, to_bid: str) -> None:
+        source, target = await self._element(from_bid), await self._element(to_bid)
+        mouse = self._tabs.page.mouse
+        await source.hover(timeout=_ELEMENT_LIMIT)
+        await mouse.down()
+        try:
+            await target.hover(timeout=_ELEMENT_LIMIT)
+        except PlaywrightError:
+            await mouse.up()
+            raise
+        await mouse.up()
+
+    async def _upload_file(self, bid: str, file: str | list[str]) -> None:
+        paths = uploading.paths_of(file, self._workspace)
+        element = await self._element(bid)
+        if await uploading.is_file_input(element, _ELEMENT_LIMIT):
+            await uploading.give(element, paths)
+            return
+        click = partial(element.click, timeout=_ELEMENT_LIMIT)
+        await uploading.give_when_asked(self._tabs.page, click, paths)
+
+    # Navigation.
+
+    async def _goto(self, url: str) -> None:
+        self._tabs.check(url)
+        page, limit = self._tabs.page, self._load_limit * 1000
+        try:
+            await page.goto(url, timeout=limit)
+        except PlaywrightError as error:
+            if _INTERRUPTED not in error.message:
+                raise
+            await page.goto(url, timeout=limit)
+
+    async def _go_back(self) -> None:
+        await self._tabs.page.go_back(timeout=self._load_limit * 1000)
+
+    async def _go_forward(self) -> None:
+        await self._tabs.page.go_forward(timeout=self._load_limit * 1000)
+
+    # Tabs.
+
+    async def _new_tab(self) -> None:
+        await self._tabs.open()
+
+    async def _tab_close(self) -> None:
+        await self._tabs.close()
+
+    async def _tab_focus(self, index: int) -> None:
+        await self._tabs.focus(index)

@@ -1,0 +1,137 @@
+"""BrowserGym in a process of its own, as OpenHands uses it: what the box's browser is compared with."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NamedTuple
+
+
+class Observed(NamedTuple):
+    """What BrowserGym says of a page after a step."""
+
+    tree: str
+    page_text: str
+    url: str
+    focused: str | None
+    error: str
+    properties: dict[str, dict[str, Any]]
+
+
+class Gym:
+    """The process, spoken to in lines of JSON."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
+
+    def step(self, actions: str) -> Observed:
+        """Carry out actions, and look at the page."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        print(json.dumps(actions), file=self._process.stdin, flush=True)
+        line = self._process.stdout.readline()
+        assert line, f"BrowserGym has ended: exit status {self._process.wait(10)}"
+        return Observed(**json.loads(line))
+
+
+@contextlib.contextmanager
+def running_gym(executable: str) -> Iterator[Gym]:
+    """Start BrowserGym with a Chromium, and end it."""
+    process = subprocess.Popen(
+        [sys.executable, "-P", str(Path(__file__)), executable],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        yield Gym(process)
+    finally:
+        process.stdin.close()
+        try:
+            process.wait(30)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            raise
+        finally:
+            process.stdout.close()
+
+
+class SilentChat:
+    """Stands in for BrowserGym's chat window, which is a browser that takes no executable."""
+
+    def __init__(self, **_options: Any) -> None:
+        self.messages: list[dict[str, str]] = []
+
+    def add_message(self, role: str, msg: str) -> None:
+        self.messages.append({"role": role, "message": msg})
+
+    def close(self) -> None:
+        """There is no window to close."""
+
+
+def environment(executable: str) -> Any:
+    """BrowserGym's environment with the options OpenHands gives it, but without its pauses."""
+    import gymnasium
+
+    import_module("browsergym.core")
+    vars(import_module("browsergym.core.env"))["Chat"] = SilentChat
+    return gymnasium.make(
+        "browsergym/openended",
+        task_kwargs={"start_url": "about:blank", "goal": "PLACEHOLDER_GOAL"},
+        wait_for_user_message=False,
+        headless=True,
+        disable_env_checker=True,
+        tags_to_mark="all",
+        timeout=100000,
+        slow_mo=0,
+        pw_context_kwargs={"accept_downloads": True},
+        pw_chromium_kwargs={"executable_path": executable},
+    )
+
+
+def as_text(html: str) -> str:
+    """A page as OpenHands has it read.
+
+    It keeps one converter for all pages, which then repeats the abbreviations of earlier ones.
+    """
+    import html2text
+
+    converter = html2text.HTML2Text()
+    converter.ignore_images = True
+    converter.images_to_alt = True
+    converter.body_width = 0
+    return converter.handle(html)
+
+
+def main() -> None:
+    """Answer every line of actions with a line of what is seen then."""
+    flat: Any = import_module("browsergym.utils.obs")
+    env = environment(sys.argv[1])
+    env.reset()
+    for line in sys.stdin:
+        seen = env.step(json.loads(line))[0]
+        properties = seen["extra_element_properties"]
+        observed = Observed(
+            tree=flat.flatten_axtree_to_str(
+                seen["axtree_object"], extra_properties=properties, with_clickable=True, skip_generic=False
+            ),
+            page_text=as_text(flat.flatten_dom_to_str(seen["dom_object"])),
+            url=seen["url"],
+            focused=seen["focused_element_bid"],
+            error=seen["last_action_error"],
+            properties=properties,
+        )
+        print(json.dumps(observed._asdict()), flush=True)
+    env.close()
+
+
+if __name__ == "__main__":
+    main()
