@@ -16,6 +16,8 @@ from pathlib import Path
 from types import FrameType
 
 from benchmarks import plan as plans
+from benchmarks.browser.gym import GYM, gym_version
+from benchmarks.browser.section import measure_browser
 from benchmarks.competitors import (
     FOR_CELLS,
     Competitor,
@@ -103,13 +105,15 @@ class Run:
         self.reference_key: str = options.reference_key
         self.names = ["glovebox"]
         self.competitors: list[Competitor] = [Glovebox()]
-        if not options.no_reference:
+        if plan.wants_servers and not options.no_reference:
             self.names.append(Reference.name)
             if not self.reference_url:
                 self.competitors.append(Reference(is_bare=options.bare_reference))
-        if not options.no_swerex:
+        if plan.wants_servers and not options.no_swerex:
             self.names.append(SweRexServer.name)
             self.competitors.append(SweRexServer())
+        if plan.wants("browser"):
+            self.names.append(GYM)
         #: Why a server takes no part (any more).
         self.absent: dict[str, str] = {}
 
@@ -119,13 +123,16 @@ class Run:
         began = time.perf_counter()
         for competitor in self.competitors:
             self._install(competitor, report)
-        self._calibrate(report)
+        if self.plan.wants_servers:
+            self._calibrate(report)
         if self.plan.wants("start"):
             report.rows += measure_starts(self._present(), self.plan, say)
         if self.plan.wants("notebook"):
             _add(measure_notebook_starts(self._present(), self.plan.notebook, say), report)
         if self.plan.operations or self.plan.wants(*_RUNNING):
             self._measure_running(report)
+        if self.plan.wants("browser"):
+            self._measure_browser(report)
         self._fill_in(report)
         load = os.getloadavg()[0]
         report.notes.append(f"took {time.perf_counter() - began:.0f} s; load average {load:.2f} at the end")
@@ -190,6 +197,16 @@ class Run:
                 _add(found, report)
         except (Unavailable, LoadError) as problem:
             self._drop(Glovebox.name, Unavailable(f"notebook: {problem}"))
+
+    def _measure_browser(self, report: Report) -> None:
+        try:
+            report.notes.append(f"{GYM}: {gym_version()}")
+        except Unavailable as problem:
+            self._drop(GYM, problem)
+        try:
+            _add(measure_browser(self.plan.browser, say), report)
+        except (Unavailable, LoadError) as problem:
+            self._drop(Glovebox.name, Unavailable(f"browser: {problem}"))
 
     def _start_all(self, stack: ExitStack) -> Sequence[Target]:
         """Start every server and keep them all running, so that they can be measured in turns."""

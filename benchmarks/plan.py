@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from benchmarks.dialects import OPERATIONS
 
 #: What `--only` takes.
-GROUPS = ("start", *OPERATIONS, "upload", "download", "memory", "terminal", "notebook")
+GROUPS = ("start", *OPERATIONS, "upload", "download", "memory", "terminal", "notebook", "browser")
 
 
 @dataclass(frozen=True)
@@ -58,6 +58,24 @@ class NotebookPlan:
 
 
 @dataclass(frozen=True)
+class BrowserPlan:
+    """The size of the measures of the browser."""
+
+    starts: int
+    #: Of BrowserGym with its pauses, which needs seconds for each step; so with the rounds.
+    slow_starts: int
+    #: Before the memory is looked at.
+    steps: int
+    #: Seconds after the last of them, in which background work ends.
+    settle: float
+    rounds: int
+    slow_rounds: int
+    #: Of the small page, in each round.
+    observations: int
+    large_observations: int
+
+
+@dataclass(frozen=True)
 class Plan:
     """The size of a run."""
 
@@ -75,11 +93,17 @@ class Plan:
     transfers: int
     terminal: TerminalPlan
     notebook: NotebookPlan
+    browser: BrowserPlan
     groups: frozenset[str]
 
     def wants(self, *groups: str) -> bool:
         """Tell whether any of these is to be measured."""
         return any(group in self.groups for group in groups)
+
+    @property
+    def wants_servers(self) -> bool:
+        """Tell whether any of this is measured of the other servers, too."""
+        return bool(self.groups - {"browser"})
 
     @property
     def operations(self) -> Sequence[str]:
@@ -128,6 +152,16 @@ def whole(groups: frozenset[str]) -> Plan:
             large_cells=500,
             timeouts=5,
         ),
+        browser=BrowserPlan(
+            starts=3,
+            slow_starts=1,
+            steps=20,
+            settle=2.0,
+            rounds=5,
+            slow_rounds=3,
+            observations=5,
+            large_observations=2,
+        ),
         groups=groups,
     )
 
@@ -172,6 +206,16 @@ def quick(groups: frozenset[str]) -> Plan:
             streamed_cells=5,
             large_cells=120,
             timeouts=1,
+        ),
+        browser=BrowserPlan(
+            starts=1,
+            slow_starts=0,
+            steps=4,
+            settle=2.0,
+            rounds=1,
+            slow_rounds=1,
+            observations=3,
+            large_observations=1,
         ),
         groups=groups,
     )

@@ -10,8 +10,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from glovebox.server import viewer as viewer_module
-from glovebox.server.viewer import ViewerServer, script_string, start_viewer
+from glovebox.server.viewer import ViewerServer, start_viewer
+from glovebox.server.viewer_pages import MAX_BYTES, script_string
 
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -96,6 +96,27 @@ async def test_a_name_cannot_break_out_of_the_page(client: httpx.AsyncClient, tm
     assert page.count(base64.b64encode(PNG).decode()) == 1
 
 
+@pytest.mark.parametrize("name", ["a.png", "a.txt", "none.png"])
+async def test_a_page_loads_nothing_and_is_framed_nowhere(
+    client: httpx.AsyncClient, tmp_path: Path, name: str
+) -> None:
+    (tmp_path / "a.png").write_bytes(PNG)
+    (tmp_path / "a.txt").touch()
+    headers = (await view(client, tmp_path / name)).headers
+    assert headers["content-security-policy"].split("; ") == [
+        "default-src 'none'",
+        "script-src 'unsafe-inline'",
+        "style-src 'unsafe-inline'",
+        "img-src data:",
+        "connect-src 'none'",
+        "base-uri 'none'",
+        "form-action 'none'",
+        "frame-ancestors 'none'",
+    ]
+    assert headers["x-content-type-options"] == "nosniff"
+    assert headers["cross-origin-resource-policy"] == "same-origin"
+
+
 async def test_other_letters_stay_as_they_are(client: httpx.AsyncClient, tmp_path: Path) -> None:
     (tmp_path / "日本 ü.png").write_bytes(PNG)
     page = (await view(client, tmp_path / "日本 ü.png")).text
@@ -145,7 +166,7 @@ async def test_an_unknown_suffix_is_explained(client: httpx.AsyncClient, tmp_pat
 
 async def test_a_file_that_is_too_large_is_explained(client: httpx.AsyncClient, tmp_path: Path) -> None:
     with (tmp_path / "a.png").open("wb") as file:
-        file.truncate(viewer_module.MAX_BYTES + 1)
+        file.truncate(MAX_BYTES + 1)
     answer = await view(client, tmp_path / "a.png")
     assert answer.status_code == 500
     assert "too large to view" in answer.text

@@ -42,6 +42,8 @@ def fill(box: RunningBox) -> list[psutil.Process]:
         envelope = {"action": {"action": action, "args": args}}
         with box.client.stream("POST", "/execute_action_stream", json=envelope):
             pass  # the action goes on without whoever asked for it
+    page = "data:text/html,<title>Busy</title><script>setTimeout(() => { for (;;); }, 100)</script>"
+    box.execute("browse_interactive", browser_actions=f'goto("{page}")')
     for mark in ("kernel-busy", "command-busy"):
         wait_until((box.workspace / mark).exists, 30, what=mark)
     wait_until(lambda: len(box.client.get("/sessions").json()) == 2, what="the second session")

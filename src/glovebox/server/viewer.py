@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import contextlib
-import functools
-import html
-import json
 import logging
 import os
 import random
+import re
 import secrets
 import socket
-import stat
-from collections.abc import Iterator
-from pathlib import Path
 from urllib.parse import urlsplit
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
@@ -29,43 +23,57 @@ from glovebox.box.threads import Threads
 from glovebox.errors import TransferError
 from glovebox.http.responses import json_response
 from glovebox.server.listening import QuietServer
+from glovebox.server.pdf_pages import FileChanged, PdfFailed, no_picture, pdf_picture, pdf_view
 from glovebox.server.quick_uvicorn import Config
+from glovebox.server.viewer_pages import image_view, problem, refusal, suffix
 
 log = logging.getLogger(__name__)
 
-#: The suffixes that can be shown, and what they are.
-TYPES = {
-    ".pdf": "application/pdf",
-    ".png": "image/png",
-    ".jpg": "image/jpeg",
-    ".jpeg": "image/jpeg",
-    ".gif": "image/gif",
-}
-MAX_BYTES = 100 << 20
 _LOCAL = frozenset({"127.0.0.1", "localhost", "::1"})
 _PROBES = 10
 _REACH = 1024  # ports
 _HIGHEST_PORT = 65535
-# A multiple of three, so that encoded pieces join to one encoded whole.
-_PIECE = 3 << 18
+_NUMBER = re.compile("[0-9]{1,6}")
+#: PDFs that are read at the same time; pages and images never wait for them.
+_PDFS_AT_ONCE = 2
 
 
-def viewer_app(threads: Threads) -> ASGIApp:
-    """The application: `/` says that it runs, `/view?path=` shows a file."""
+def viewer_app(threads: Threads, pdf_threads: Threads) -> ASGIApp:
+    """The application: `/` says that it runs, `/view?path=` shows a file, `/page` draws a PDF's page."""
 
     async def running(request: Request) -> Response:
         return json_response({"status": "File viewer server is running"})
 
     async def view(request: Request) -> Response:
         if not _is_local(request):
-            return HTMLResponse(
-                "<h1>Access Denied</h1><p>This endpoint is only accessible from localhost</p>", 403
-            )
+            return problem(403, "Access Denied", "This endpoint is only accessible from localhost")
         path = request.query_params.get("path")
         if path is None:
             missing = {"type": "missing", "loc": ["query", "path"], "msg": "Field required", "input": None}
             return json_response({"detail": [missing]}, 422)
-        return await threads.run(_view, path)
+        if wrong := await threads.run(refusal, path):
+            return problem(wrong.status, wrong.reason, path)
+        try:
+            if suffix(path) == ".pdf":
+                return await pdf_threads.run(pdf_view, path)
+            return await threads.run(image_view, path)
+        except (OSError, TransferError) as error:
+            return problem(500, "Error viewing file", path, str(error))
+
+    async def page(request: Request) -> Response:
+        if not _is_local(request):
+            return no_picture(403, "Access Denied")
+        path, number, version = (request.query_params.get(name, "") for name in ("path", "number", "version"))
+        if not (suffix(path) == ".pdf" and _NUMBER.fullmatch(number)):
+            return no_picture(400, "A page is asked for by the path of a PDF and a number.")
+        if wrong := await threads.run(refusal, path):
+            return no_picture(wrong.status, wrong.reason)
+        try:
+            return await pdf_threads.run(pdf_picture, path, int(number), version)
+        except FileChanged as error:
+            return no_picture(409, str(error))
+        except (OSError, PdfFailed, TransferError) as error:
+            return no_picture(500, str(error))
 
     async def refused(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
@@ -73,7 +81,7 @@ def viewer_app(threads: Threads) -> ASGIApp:
         response.headers.update(error.headers or {})
         return response
 
-    routes = [Route("/", running), Route("/view", view)]
+    routes = [Route("/", running), Route("/view", view), Route("/page", page)]
     for route in routes:
         route.methods = {"GET"}  # Starlette adds HEAD, which the contract does not know
     return Starlette(routes=routes, exception_handlers={HTTPException: refused})
@@ -91,91 +99,6 @@ def _is_local(request: Request) -> bool:
     return request.client is not None and request.client.host in _LOCAL and name in _LOCAL
 
 
-def _view(path: str) -> Response:
-    if not os.path.isabs(path):
-        return _problem(400, "Error: Path must be absolute", path)
-    if not os.path.exists(path):
-        return _problem(404, "Error: File not found", path)
-    if os.path.isdir(path):
-        return _problem(400, "Error: Path is a directory", path)
-    try:
-        return HTMLResponse(memoryview(_page(path)))
-    except (OSError, TransferError) as error:
-        return _problem(500, "Error viewing file", path, str(error))
-
-
-def _problem(status: int, title: str, *texts: str) -> Response:
-    return HTMLResponse(f"<h1>{title}</h1>" + "".join(f"<p>{_escaped(text)}</p>" for text in texts), status)
-
-
-def _page(path: str) -> bytearray:
-    """The page for a file, around its encoded content."""
-    extension = os.path.splitext(path)[1].lower()
-    if extension not in TYPES:
-        raise TransferError(
-            f"Unsupported file extension: {extension}. Supported extensions are: {', '.join(TYPES)}"
-        )
-    values = {
-        "title": _escaped(os.path.basename(path)),
-        "path": script_string(path),
-        "extension": script_string(extension),
-        "type": script_string(TYPES[extension]),
-    }
-    page = bytearray()
-    for name, text in _template():
-        page += text.encode()
-        if name == "content":
-            for piece in _content(path):
-                page += base64.b64encode(piece)
-        else:
-            page += values.get(name, "").encode()
-    return page
-
-
-def script_string(text: str) -> str:
-    """A JavaScript string that cannot end the script element it stands in."""
-    quoted = json.dumps(text, ensure_ascii=False)
-    for character in "<\u2028\u2029":
-        quoted = quoted.replace(character, f"\\u{ord(character):04x}")
-    return quoted
-
-
-def _escaped(text: str) -> str:
-    return html.escape(text, quote=False)
-
-
-@functools.cache
-def _template() -> list[tuple[str, str]]:
-    """The page as pairs: the name of a value, and the text before it."""
-    pieces: list[tuple[str, str]] = []
-    rest = Path(__file__).with_name("viewer.html").read_text("utf-8")
-    while rest:
-        text, _, rest = rest.partition("{{")
-        name, _, rest = rest.partition("}}")
-        pieces.append((name, text))
-    return pieces
-
-
-def _content(path: str) -> Iterator[bytes]:
-    try:
-        # A pipe of that name must not keep the thread waiting for a writer.
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
-    except FileNotFoundError as error:
-        raise TransferError(
-            f"File not found locally: {path}. Please download the file to the local machine and try again."
-        ) from error
-    with os.fdopen(descriptor, "rb", buffering=_PIECE) as file:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            raise TransferError(f"Not a regular file: {path}")
-        if status.st_size > MAX_BYTES:
-            raise TransferError(f"File is too large to view: {status.st_size} bytes, at most {MAX_BYTES}")
-        left = MAX_BYTES
-        while left > 0 and (piece := file.read(_PIECE)):
-            left -= len(piece)
-            yield piece
-
-
 class ViewerServer:
     """A file viewer that serves until it is closed; `port` is None if it found no free one."""
 
@@ -184,9 +107,10 @@ class ViewerServer:
         self._url_file = url_file
         # Its own, since it outlives the box: somebody may look at a file while commands are ended.
         self._threads = Threads("glovebox-viewer", 1)
+        self._pdf_threads = Threads("glovebox-viewer-pdf", _PDFS_AT_ONCE)
         self._server = QuietServer(
             Config(
-                viewer_app(self._threads),
+                viewer_app(self._threads, self._pdf_threads),
                 log_config=None,
                 access_log=False,
                 lifespan="off",
@@ -218,6 +142,7 @@ class ViewerServer:
             self._server.stop()
             await serving
         self._threads.close()
+        self._pdf_threads.close()
 
 
 async def start_viewer(port_range_start: int, url_file: str) -> ViewerServer:

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from glovebox.box.browser.finding import find_chromium
 from tests.box.browser.pages import Browser
 from tests.support.running import RunningBox, running_box
 
@@ -121,6 +122,35 @@ def test_going_to_the_box_is_refused_under_every_name(open_box: RunningBox, name
     assert seen.error == f"ValueError: Port {port} is closed to the browser: the box's own API listens there."
     seen = browser.read(f"http://{name}:{port}/alive")
     assert "is closed to the browser" in seen.content
+
+
+def test_chromium_calls_nobody_by_itself(tmp_path: Path) -> None:
+    """Whatever it asks for goes through a proxy that writes it down."""
+    asked: list[str] = []
+
+    class Proxy(BaseHTTPRequestHandler):
+        def handle(self) -> None:
+            asked.append(self.rfile.readline().decode("latin-1"))
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Proxy)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+    thread.start()
+    chromium = tmp_path / "chromium"
+    found = find_chromium("", os.environ["PATH"])
+    chromium.write_text(
+        f'#!/bin/sh\nexec {found} "$@" --proxy-server=http://127.0.0.1:{server.server_port}\n'
+    )
+    chromium.chmod(0o755)
+    with running_box(tmp_path / "ws", "--chromium", str(chromium)) as box:
+        Browser(box).go("data:text/html,<h1>Quiet</h1>")
+        Browser(box).act("noop(6000)")
+        assert asked == []
+        Browser(box).act('goto("http://site.example/")')
+        assert asked, "the proxy is not used"
+        assert "site.example" in asked[0]
+    server.shutdown()
+    server.server_close()
+    thread.join(10)
 
 
 # Files.

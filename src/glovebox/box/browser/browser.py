@@ -128,13 +128,17 @@ class Browser:
     async def info(self) -> BrowserInfo:
         """What there is to know of it."""
         process = self._process
-        if process is None or process.lost.done():
+        if process is None or not self.running:
             return BrowserInfo(state="stopped")
         try:
             async with asyncio.timeout(_LOOK_LIMIT):
                 told = await process.survey()
         except TimeoutError:
             return BrowserInfo(state="busy", version=process.version)
+        except BrowserError:
+            if self.running:
+                raise
+            return BrowserInfo(state="stopped")
         pages = [
             PageInfo(url=url, title=title, active=index == told.active)
             for index, (url, title) in enumerate(zip(told.urls, told.titles, strict=True))

@@ -15,18 +15,15 @@ from glovebox.box.browser.calls import BadCall, Call, bind, parse
 from glovebox.box.browser.worker import uploading
 from glovebox.box.browser.worker.finding_elements import element_of
 from glovebox.box.browser.worker.pointing import Pointing
+from glovebox.box.browser.worker.visiting import visit
 
 _Button = Literal["left", "middle", "right"]
 _Modifiers = list[Literal["Alt", "Control", "ControlOrMeta", "Meta", "Shift"]]
 
-#: How long an element may take to be ready for what is done with it, in milliseconds; of the contract.
-_ELEMENT_LIMIT = 500
 #: A page that is too busy to answer is given up this many seconds after the limit for loading one.
 _GRACE = 5.0
 #: How long a page may take for each character that is typed into it, in seconds.
 _PER_CHARACTER = 0.02
-#: A page that failed to load may still be on its way to Chromium's page of the error.
-_INTERRUPTED = 'interrupted by another navigation to "chrome-error://chromewebdata/"'
 
 
 class Tabs(Protocol):
@@ -62,12 +59,25 @@ class Tabs(Protocol):
 
 
 class Acting:
-    """An agent's hands in the browser."""
+    """An agent's hands in the browser.
 
-    def __init__(self, tabs: Tabs, *, load_limit: float, workspace: str, coordinates: bool) -> None:
+    Pages may take `load_limit` seconds to load, and elements `element_limit` seconds to be ready for what is
+    done with them; how long that is is part of the contract.
+    """
+
+    def __init__(
+        self,
+        tabs: Tabs,
+        *,
+        load_limit: float,
+        workspace: str,
+        coordinates: bool,
+        element_limit: float = 0.5,
+    ) -> None:
         self.messages: list[str] = []
         self._tabs = tabs
         self._load_limit = load_limit
+        self._element_limit = element_limit * 1000
         self._workspace = workspace
         self._coordinates = coordinates
         self._doing: dict[str, Callable[..., Awaitable[None]]] = {
@@ -158,38 +168,38 @@ class Acting:
         await self._tabs.page.mouse.wheel(delta_x, delta_y)
 
     async def _fill(self, bid: str, value: str) -> None:
-        await (await self._element(bid)).fill(value, timeout=_ELEMENT_LIMIT)
+        await (await self._element(bid)).fill(value, timeout=self._element_limit)
 
     async def _select_option(self, bid: str, options: str | list[str]) -> None:
-        await (await self._element(bid)).select_option(options, timeout=_ELEMENT_LIMIT)
+        await (await self._element(bid)).select_option(options, timeout=self._element_limit)
 
     async def _click(self, bid: str, button: _Button, modifiers: _Modifiers) -> None:
         element = await self._element(bid)
-        await element.click(button=button, modifiers=modifiers, timeout=_ELEMENT_LIMIT)
+        await element.click(button=button, modifiers=modifiers, timeout=self._element_limit)
 
     async def _dblclick(self, bid: str, button: _Button, modifiers: _Modifiers) -> None:
         element = await self._element(bid)
-        await element.dblclick(button=button, modifiers=modifiers, timeout=_ELEMENT_LIMIT)
+        await element.dblclick(button=button, modifiers=modifiers, timeout=self._element_limit)
 
     async def _hover(self, bid: str) -> None:
-        await (await self._element(bid)).hover(timeout=_ELEMENT_LIMIT)
+        await (await self._element(bid)).hover(timeout=self._element_limit)
 
     async def _press(self, bid: str, key_comb: str) -> None:
-        await (await self._element(bid)).press(key_comb, timeout=_ELEMENT_LIMIT)
+        await (await self._element(bid)).press(key_comb, timeout=self._element_limit)
 
     async def _focus(self, bid: str) -> None:
-        await (await self._element(bid)).focus(timeout=_ELEMENT_LIMIT)
+        await (await self._element(bid)).focus(timeout=self._element_limit)
 
     async def _clear(self, bid: str) -> None:
-        await (await self._element(bid)).clear(timeout=_ELEMENT_LIMIT)
+        await (await self._element(bid)).clear(timeout=self._element_limit)
 
     async def _drag_and_drop(self, from_bid: str, to_bid: str) -> None:
         source, target = await self._element(from_bid), await self._element(to_bid)
         mouse = self._tabs.page.mouse
-        await source.hover(timeout=_ELEMENT_LIMIT)
+        await source.hover(timeout=self._element_limit)
         await mouse.down()
         try:
-            await target.hover(timeout=_ELEMENT_LIMIT)
+            await target.hover(timeout=self._element_limit)
         except PlaywrightError:
             await mouse.up()
             raise
@@ -198,23 +208,17 @@ class Acting:
     async def _upload_file(self, bid: str, file: str | list[str]) -> None:
         paths = uploading.paths_of(file, self._workspace)
         element = await self._element(bid)
-        if await uploading.is_file_input(element, _ELEMENT_LIMIT):
+        if await uploading.is_file_input(element, self._element_limit):
             await uploading.give(element, paths)
             return
-        click = partial(element.click, timeout=_ELEMENT_LIMIT)
+        click = partial(element.click, timeout=self._element_limit)
         await uploading.give_when_asked(self._tabs.page, click, paths)
 
     # Navigation.
 
     async def _goto(self, url: str) -> None:
         self._tabs.check(url)
-        page, limit = self._tabs.page, self._load_limit * 1000
-        try:
-            await page.goto(url, timeout=limit)
-        except PlaywrightError as error:
-            if _INTERRUPTED not in error.message:
-                raise
-            await page.goto(url, timeout=limit)
+        await visit(self._tabs.page, url, self._load_limit * 1000)
 
     async def _go_back(self) -> None:
         await self._tabs.page.go_back(timeout=self._load_limit * 1000)

@@ -10,22 +10,11 @@ from collections.abc import Callable
 from playwright.async_api import BrowserContext, Playwright, async_playwright
 from playwright.async_api import Error as PlaywrightError
 
-from glovebox.box.browser.addresses import resolver_rules
 from glovebox.box.browser.finding import how_to_get
 from glovebox.box.browser.wire import Setup
+from glovebox.box.browser.worker.flags import flags
 from glovebox.box.browser.worker.tabs import downloads_directory
 
-#: Containers often have too little of it for Chromium.
-_SHARED_MEMORY = "/dev/shm"  # noqa: S108
-_ENOUGH_SHARED_MEMORY = 256 << 20
-_FLAGS = (
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
 #: How much of what Chromium printed is shown to people.
 _LINES = 10
 #: All pages share it: any page that takes longer is left as it is then.
@@ -65,7 +54,7 @@ class Chromium:
                 setup.profile,
                 executable_path=executable,
                 headless=True,
-                args=_arguments(setup),
+                args=flags(setup.closed_ports),
                 viewport={"width": setup.width, "height": setup.height},
                 accept_downloads=True,
                 downloads_path=downloads_directory(setup),
@@ -106,20 +95,3 @@ def _said(error: PlaywrightError) -> str:
     first, *others = str(error).splitlines()
     printed = [line.partition("[err]")[2].strip() for line in others if "[err]" in line]
     return "\n".join([first, *printed[-_LINES:]])
-
-
-def _arguments(setup: Setup) -> list[str]:
-    arguments = list(_FLAGS)
-    if rules := resolver_rules(setup.closed_ports):
-        arguments.append(f"--host-resolver-rules={rules}")
-    if not _has_shared_memory():
-        arguments.append("--disable-dev-shm-usage")
-    return arguments
-
-
-def _has_shared_memory() -> bool:
-    try:
-        told = os.statvfs(_SHARED_MEMORY)
-    except OSError:
-        return False
-    return told.f_bsize * told.f_bavail >= _ENOUGH_SHARED_MEMORY and os.access(_SHARED_MEMORY, os.W_OK)

@@ -20,9 +20,9 @@ import html2text
 from PIL import Image
 from playwright.sync_api import Browser, BrowserContext, BrowserType, Error, Page, Playwright, sync_playwright
 
-from glovebox.box.browser.addresses import resolver_rules
 from glovebox.box.browser.finding import how_to_get
 from glovebox.box.browser.wire import Look, Picture, Seen, Setup, Step, Survey, Tabs, cleaned
+from glovebox.box.browser.worker.flags import flags
 from glovebox.box.browser.worker.screenshots import save
 
 # BrowserGym has no types.
@@ -33,7 +33,6 @@ _showing: Any = import_module("browsergym.utils.obs")
 
 #: The limit of Playwright's calls in milliseconds. Agents are measured with it, so it is no option.
 _CALL_LIMIT = 100_000
-_FLAGS = ("--disable-gpu", "--disable-quic", "--disable-sync")
 #: Who speaks when an agent says something to the user.
 _AGENT_ROLES = ("assistant", "infeasible")
 
@@ -84,7 +83,7 @@ class Task:
         executable = setup.executable or self._playwright.chromium.executable_path
         if not os.path.exists(executable):
             raise FileNotFoundError(f"There is no Chromium at {executable}. {how_to_get(sys.executable)}")
-        _core._set_global_playwright(_WithFlags(self._playwright, _flags(setup.closed_ports)))
+        _core._set_global_playwright(_WithFlags(self._playwright, flags(setup.closed_ports)))
         _environments.Chat = Conversation
         self._env = gymnasium.make(
             name,
@@ -205,11 +204,6 @@ class _ChromiumWithFlags:
 
     def launch(self, *, args: Sequence[str] | None = None, **options: Any) -> Browser:
         return self._chromium.launch(args=[*(args or ()), *self._flags], **options)
-
-
-def _flags(closed_ports: Sequence[int]) -> list[str]:
-    rules = resolver_rules(closed_ports)
-    return [*_FLAGS, *([f"--host-resolver-rules={rules}"] if rules else [])]
 
 
 def _process_id(browser: Browser) -> int:

@@ -21,10 +21,6 @@ from glovebox.box.browser.worker.elements import BID, Snapshot
 _ELEMENT, _TEXT, _CDATA = 1, 3, 4
 #: The attributes that can be seen in the text; others matter only for documents inside others.
 _READ = ("href", "start", "title")
-#: Only scripts build deeper documents. They are flattened, for most of their layout would be indentation.
-_DEEPEST = 1_000
-_MOST_INDENTATION = 10_000_000
-_FLAT_DEPTH = 100
 
 
 def page_text(snapshot: Snapshot, *, limit: int, marker: str = "") -> str:
@@ -58,7 +54,9 @@ class _Source:
         strings, types, values = self._strings, nodes["nodeType"], nodes["nodeValue"]
         parents, held = nodes["parentIndex"], nodes["contentDocumentIndex"]
         documents = dict(zip(held["index"], held["value"], strict=True))
-        children, depths, deepest = _shape(parents)
+        children: dict[int, list[int]] = {}
+        for node, parent in enumerate(parents):
+            children.setdefault(parent, []).append(node)
         parts: list[str] = []
         # Nodes to be written, and end tags.
         pending: list[int | str] = [0] if types else []
@@ -71,7 +69,7 @@ class _Source:
             if kind == _ELEMENT:
                 tag = strings[nodes["nodeName"][node]].lower().strip()
                 parts.append(f"<{tag}{self._attributes(nodes['attributes'][node])}>")
-                (pending if depths[node] < deepest else parts).append(f"</{tag}>")
+                pending.append(f"</{tag}>")
             elif kind in (_TEXT, _CDATA) and types[parents[node]] == _ELEMENT and values[node] >= 0:
                 text = strings[values[node]]
                 parts.append(text if kind == _TEXT else f"<!CDATA[[{text}]]>")
@@ -93,18 +91,6 @@ class _Source:
             elif text != self._marker:
                 texts.append(text)
         return "".join(texts)
-
-
-def _shape(parents: list[int]) -> tuple[dict[int, list[int]], list[int], int]:
-    """The children and the depth of each node, and the depth from which elements are written side by side."""
-    children: dict[int, list[int]] = {}
-    depths = [0] * len(parents)
-    for node, parent in enumerate(parents):
-        if parent >= 0:
-            children.setdefault(parent, []).append(node)
-            depths[node] = depths[parent] + 1
-    deep = max(depths, default=0) > _DEEPEST or sum(depths) > _MOST_INDENTATION
-    return children, depths, _FLAT_DEPTH if deep else _DEEPEST + 1
 
 
 def laid_out(html: str, *, kept: Collection[str] = ()) -> str:
@@ -132,6 +118,9 @@ class _Layout:
     # fmt: on
     _LITERAL = frozenset({"pre", "textarea"})
     _UNESCAPED = frozenset({"script", "style"})
+    #: Most of a very deep document would be indentation, so it gets none there.
+    _DEEPEST = 1_000
+    _MOST_SPACES = 10_000_000
 
     def __init__(self, kept: Collection[str]) -> None:
         self._kept = kept
@@ -143,6 +132,7 @@ class _Layout:
         self._literal = -1
         #: The start tag of an element that has no end tag if nothing comes before it.
         self._void = ""
+        self._spaces = 0
 
     def start(self, tag: str, attributes: Mapping[str, str]) -> None:
         """An element begins."""
@@ -194,25 +184,29 @@ class _Layout:
     def _some(self, attributes: Mapping[str, str]) -> str:
         return "".join([_quoted(name, attributes[name]) for name in self._kept if name in attributes])
 
+    def _margin(self) -> str:
+        depth = len(self._open)
+        self._spaces += depth
+        return " " * depth if depth <= self._DEEPEST and self._spaces <= self._MOST_SPACES else ""
+
     def _begin(self, tag: str, *, literal: bool) -> None:
         if self._literal >= 0:
             self._pieces.append(tag)
         elif literal:
-            self._pieces += (" " * len(self._open), tag)
+            self._pieces += (self._margin(), tag)
             self._literal = len(self._open)
         else:
-            self._pieces += (" " * len(self._open), tag, "\n")
+            self._pieces += (self._margin(), tag, "\n")
 
     def _pop(self) -> str:
         tag = self._open.pop()
         self._counts[tag] -= 1
-        depth = len(self._open)
         ending = f"</{tag}>"
         if self._void:
             ending, self._void = f"{self._void}/>", ""
         if self._literal < 0:
-            self._pieces += (" " * depth, ending, "\n")
-        elif self._literal < depth:
+            self._pieces += (self._margin(), ending, "\n")
+        elif self._literal < len(self._open):
             self._pieces.append(ending)
         else:
             self._pieces += (ending, "\n")
@@ -246,7 +240,7 @@ class _Layout:
         if self._literal >= 0:
             self._pieces.append(text)
         elif text := text.strip():
-            self._pieces += (" " * len(self._open), text, "\n")
+            self._pieces += (self._margin(), text, "\n")
 
 
 #: Attributes whose value is a list of words, for all elements and for some.

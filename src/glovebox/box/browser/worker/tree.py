@@ -78,6 +78,7 @@ def tree_text(nodes: Sequence[Node], clickable: Container[str], *, limit: int) -
     places = {node["nodeId"]: place for place, node in enumerate(nodes)}
     # A node is shown in one place, so that ids that lead back to their ancestors come to an end.
     seen = bytearray(len(nodes))
+    names = _Names()
     lines: list[str] = []
     room = limit + 1
     more = 0
@@ -92,7 +93,7 @@ def tree_text(nodes: Sequence[Node], clickable: Container[str], *, limit: int) -
         name = ""
         if "name" in node and role not in _UNSHOWN_ROLES:
             name = node["name"].get("value") or ""
-            if role != _STATIC_TEXT or name not in parent_name:
+            if role != _STATIC_TEXT or not names.hold(parent_name, name):
                 if not more:
                     line = "\t" * depth + _line(node, role, name, clickable)
                     room -= len(line) + 1
@@ -106,6 +107,31 @@ def tree_text(nodes: Sequence[Node], clickable: Container[str], *, limit: int) -
     if more:
         lines.append(f"[... {more} more lines; the tree is cut after {limit} characters]")
     return "\n".join(lines)
+
+
+class _Names:
+    """Looks for texts in the names of the nodes they are in, without going through a long name for each of them."""
+
+    _LONG = 1_000
+    _PATIENCE = 50_000_000
+
+    def __init__(self) -> None:
+        self._places: dict[str, int] = {}
+        #: How many characters may be searched out of order, before texts are taken to be something else.
+        self._patience = self._PATIENCE
+
+    def hold(self, name: str, text: str) -> bool:
+        """Whether a text is part of a name."""
+        if len(name) < self._LONG:
+            return text in name
+        # Most texts come in the order in which they are in the name.
+        place = name.find(text, self._places.get(name, 0)) if self._patience > 0 else -1
+        if place < 0 and self._patience > 0:
+            self._patience -= len(name)
+            place = name.find(text)
+        if place >= 0:
+            self._places[name] = place
+        return place >= 0
 
 
 def _role(node: Node) -> str:

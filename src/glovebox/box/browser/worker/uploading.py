@@ -38,6 +38,8 @@ async def give(element: Locator, paths: list[str]) -> None:
 async def give_when_asked(page: Page, click: Callable[[], Awaitable[None]], paths: list[str]) -> None:
     """Click something that makes the page ask for files, and give them to it."""
     async with page.expect_file_chooser(timeout=_CHOOSER_LIMIT) as asked:
+        # A click may overtake the order to tell of it, which is carried out once the page has answered.
+        await page.evaluate("0")
         await click()
     chooser = await asked.value
     await chooser.set_files(paths, timeout=_CHOOSER_LIMIT)

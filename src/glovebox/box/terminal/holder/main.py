@@ -250,7 +250,7 @@ class Holder:
         if terminal.leave >= 0:
             os.close(terminal.leave)
         terminal.log.close()
-        reaping.remove_directory(terminal.scratch)
+        reaping.remove_tree(terminal.scratch)
         self._send(wire.CLOSED, terminal.number)
 
     def _quit(self) -> None:

@@ -75,25 +75,19 @@ def end_children() -> None:
                 pass
 
 
-def remove_directory(path: str) -> None:
-    """Remove a directory and the files in it."""
+def remove_tree(path: str) -> None:
+    """Remove a directory and everything below it.
+
+    It may be the sandbox user's, who may be changing it just then, so links are never followed.
+    """
     try:
         for name in os.listdir(path):
             os.unlink(os.path.join(path, name))
         os.rmdir(path)
-    except OSError:  # the server may have been faster
-        pass
+    except OSError:  # it holds directories, or the server was faster
+        import shutil  # takes memory, which most holders can save
 
-
-def remove_tree(path: str) -> None:
-    """Remove everything below a directory too."""
-    for directory, _, files in os.walk(path, topdown=False):
-        for name in files:
-            try:
-                os.unlink(os.path.join(directory, name))
-            except OSError:
-                pass
-        remove_directory(directory)
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def _children() -> list[int]:

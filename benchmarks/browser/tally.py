@@ -1,0 +1,86 @@
+"""Answers, taken down as they come."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from benchmarks.browser.seen import Seen
+from benchmarks.browser.steps import Step
+from benchmarks.competitors import Glovebox, Unavailable
+from benchmarks.load import LoadError, quantile
+from benchmarks.report import Cell
+
+
+@dataclass
+class Answers:
+    """All answers of one browser to one kind of step."""
+
+    milliseconds: list[float] = field(default_factory=list)
+    sizes: list[float] = field(default_factory=list)
+    wrong: int = 0
+
+    @property
+    def asked(self) -> int:
+        """How many there were."""
+        return len(self.milliseconds) + self.wrong
+
+
+class Tally:
+    """The answers of all browsers, and of those that fell out, why."""
+
+    def __init__(self) -> None:
+        self._answers: dict[tuple[str, str], Answers] = {}
+        self.reasons: dict[str, str] = {}
+        #: Of each browser that gave any, the first wrong answer.
+        self.examples: dict[str, str] = {}
+
+    @contextmanager
+    def excusing(self, browser: str) -> Iterator[None]:
+        """Another browser than this box's may fall out; the reason is kept.
+
+        Raises:
+            Unavailable, LoadError: the box's own is not there, or does not answer.
+        """
+        try:
+            yield
+        except (Unavailable, LoadError) as problem:
+            if browser == Glovebox.name:
+                raise
+            self.reasons[browser] = str(problem)
+
+    def take(self, browser: str, step: Step, seen: Seen, measure: str) -> None:
+        """Take down an answer; only the time of a right one counts."""
+        answers = self._answers.setdefault((browser, measure), Answers())
+        if step.is_right(seen):
+            answers.milliseconds.append(seen.milliseconds)
+            answers.sizes.append(seen.size / 1000)
+            return
+        answers.wrong += 1
+        example = f"{step.actions}: {seen.url} {seen.error or seen.text[-300:]} ({seen.pictures} pictures)"
+        self.examples.setdefault(browser, example)
+
+    def time(self, browser: str, measure: str) -> Cell:
+        """The median time."""
+        return self._median(browser, self._of(browser, measure).milliseconds)
+
+    def size(self, browser: str, measure: str) -> Cell:
+        """The median size of an answer, in kilobytes."""
+        return self._median(browser, self._of(browser, measure).sizes)
+
+    def wrong(self, *browsers: str) -> Cell:
+        """How many answers of these were wrong."""
+        all_ = [answers for (browser, _), answers in self._answers.items() if browser in browsers]
+        asked = sum(answers.asked for answers in all_)
+        if not asked:
+            return Cell(reason=self.reasons.get(browsers[0], "not asked"))
+        return Cell((sum(answers.wrong for answers in all_),), samples=asked, out_of=asked)
+
+    def _of(self, browser: str, measure: str) -> Answers:
+        return self._answers.get((browser, measure), Answers())
+
+    def _median(self, browser: str, values: Sequence[float]) -> Cell:
+        if not values:
+            return Cell(reason=self.reasons.get(browser, "no right answer"))
+        return Cell((quantile(values, 0.5),), samples=len(values))
