@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -9,7 +10,7 @@ from dataclasses import dataclass, field
 from benchmarks.browser.seen import Seen
 from benchmarks.browser.steps import Step
 from benchmarks.competitors import Glovebox, Unavailable
-from benchmarks.load import LoadError, quantile
+from benchmarks.load import LoadError
 from benchmarks.report import Cell
 
 
@@ -83,4 +84,4 @@ class Tally:
     def _median(self, browser: str, values: Sequence[float]) -> Cell:
         if not values:
             return Cell(reason=self.reasons.get(browser, "no right answer"))
-        return Cell((quantile(values, 0.5),), samples=len(values))
+        return Cell((statistics.median(values),), samples=len(values))

@@ -50,6 +50,19 @@ def test_it_starts_with_the_first_action(tmp_path: Path) -> None:
         assert "glovebox_browser_running 1" in box.client.get("/metrics").text
 
 
+def test_chromium_is_started_with_all_that_playwright_wants(browser_box: RunningBox) -> None:
+    """Of several lists of features Chromium takes the last, which is ours."""
+    Browser(browser_box).go("about:blank")
+    pid = browser_box.client.get("/browser").json()["pid"]
+    lists = [
+        set(part.partition("=")[2].split(","))
+        for part in psutil.Process(pid).cmdline()
+        if part.startswith("--disable-features=")
+    ]
+    assert len(lists) > 1
+    assert lists[-1] >= set.union(*lists)
+
+
 def test_two_actions_at_once_share_one_browser(tmp_path: Path) -> None:
     envelope = {"action": {"action": "browse_interactive", "args": {"browser_actions": "new_tab()"}}}
     with running_box(tmp_path / "ws") as box:

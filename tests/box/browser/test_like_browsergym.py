@@ -102,6 +102,16 @@ KNOWN: dict[str, list[Difference]] = {
     ],
 }
 
+_LABELS = [(f"StaticText '{label}'", f"InlineTextBox '{label}'") for label in ("Off", "On", "One", "Two")]
+#: Differences that come and go. From a tree that it keeps, Chromium leaves out the text of a label that the
+#: name of its checkbox repeats, at a time of its own.
+UNSTEADY = {
+    "form.html": [
+        *(Difference(lines, ()) for lines in _LABELS),
+        *(Difference((), lines) for lines in _LABELS),
+    ]
+}
+
 #: Text shows the source of frames. BrowserGym has written the values of fields into it, which are not there.
 WRITTEN = re.compile(r' (?:value|checked)="[^"]*"')
 
@@ -192,7 +202,6 @@ STEPS = {
     ),
 }
 
-
 #: Elements whose properties differ, by page.
 OTHER_PLACES = {
     # The button that has lost its caption is smaller.
@@ -200,6 +209,9 @@ OTHER_PLACES = {
     # Our script runs in a world of its own, which does not see the handlers that a page's scripts have set.
     "links.html": {"43"},
 }
+
+#: How the ids of elements begin that only we know: those in frames for which BrowserGym has no tree.
+ONLY_OURS = {"across.html": ("a",), "frames.html": ("e", "f")}
 
 
 class Look(NamedTuple):
@@ -227,7 +239,9 @@ class Reference:
     def compare(self, page: str, ours: Seen, theirs: Observed) -> None:
         """All that an agent is shown of a page must be the same."""
         assert ours.url == theirs.url
-        assert self._differences(ours.tree, theirs.tree) == KNOWN.get(page, [])
+        unsteady = UNSTEADY.get(page, ())
+        found = [one for one in self._differences(ours.tree, theirs.tree) if one not in unsteady]
+        assert found == KNOWN.get(page, [])
         assert ours.extras["focused_element_bid"] == theirs.focused
 
     def _differences(self, ours: str, theirs: str) -> list[Difference]:
@@ -310,6 +324,7 @@ def compare_properties(page: str, ours: Seen, theirs: dict[str, dict[str, Any]])
     """Where all elements are, whether they are seen, can be clicked, and are marked, must be the same."""
     told = ours.extras["extra_element_properties"]
     assert theirs.keys() <= told.keys()
+    assert all(bid.startswith(ONLY_OURS.get(page, ())) for bid in told.keys() - theirs.keys())
     compared = theirs.keys() - OTHER_PLACES.get(page, set())
     assert compared
     assert {bid: _place(told[bid]) for bid in compared} == {bid: _place(theirs[bid]) for bid in compared}
@@ -341,8 +356,9 @@ def _acted_alike(
         actions = aimed(step, seen.tree)
         seen = reference.gym.step(actions)
         ours = browser.act(actions)
-        if tries and ours.error != seen.error and TOO_LATE in ours.error + seen.error:
+        told, wanted = ours.error.split("\n")[0], seen.error.split("\n")[0]
+        if tries and told != wanted and TOO_LATE in told + wanted:
             return False
-        assert ours.error.split("\n")[0] == seen.error.split("\n")[0], ours.error
+        assert told == wanted, ours.error
         reference.compare(url.rpartition("/")[2], ours, seen)
     return True

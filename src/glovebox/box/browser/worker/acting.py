@@ -62,7 +62,7 @@ class Acting:
     """An agent's hands in the browser.
 
     Pages may take `load_limit` seconds to load, and elements `element_limit` seconds to be ready for what is
-    done with them; how long that is is part of the contract.
+    done with them; the contract says how long that is.
     """
 
     def __init__(
@@ -109,6 +109,15 @@ class Acting:
 
         Answers with what went wrong, as `Type: message`; with nothing if nothing did.
         """
+        # Pages may have half characters, which come along when an error shows an element; none can be sent.
+        return (await self._attempt(text)).encode(errors="replace").decode()
+
+    def take_messages(self) -> list[str]:
+        """What the agent has told the user since this was asked last."""
+        messages, self.messages = self.messages, []
+        return messages
+
+    async def _attempt(self, text: str) -> str:
         try:
             for call in parse(text, coordinates=self._coordinates):
                 await self._carry_out(call)
@@ -121,11 +130,6 @@ class Acting:
         except (ValueError, IndexError, OSError) as error:
             return f"{type(error).__name__}: {error}"
         return ""
-
-    def take_messages(self) -> list[str]:
-        """What the agent has told the user since this was asked last."""
-        messages, self.messages = self.messages, []
-        return messages
 
     async def _carry_out(self, call: Call) -> None:
         arguments = bind(call)

@@ -22,10 +22,33 @@ _FLAGS = (
     "--component-updater=url-source=http://127.0.0.1:9/",
 )
 
+#: Chromium takes the last list of features, so what Playwright turns off is repeated.
+_FEATURES_OFF = (
+    "AimEnabled",
+    "AvoidCorsURLLoaderRestartOnRedirect",
+    "AvoidUnnecessaryBeforeUnloadCheckSync",
+    "DestroyProfileOnBrowserClose",
+    "HttpsFirstBalancedModeAutoEnable",
+    "HttpsUpgrades",
+    "LensOverlay",
+    "MediaRouter",
+    "NetworkTimeServiceQuerying",
+    "OptimizationHints",
+    "PaintHolding",
+    "PreconnectToSearch",
+    "TcpPortRandomizationWin",
+    "ThirdPartyStoragePartitioning",
+    "msEdgeUpdateLaunchServicesPreferredVersion",
+    "msForceBrowserSignIn",
+    # What drops down from an address bar that nobody sees: a process of its own, of 50 MB.
+    "WebUIOmniboxAimPopup",
+    "WebUIOmniboxPopup",
+)
+
 
 def flags(closed_ports: Collection[int]) -> list[str]:
     """The flags for a Chromium whose pages reach none of these ports. Blocks for a moment."""
-    arguments = list(_FLAGS)
+    arguments = [*_FLAGS, f"--disable-features={','.join(_FEATURES_OFF)}"]
     if rules := resolver_rules(closed_ports):
         arguments.append(f"--host-resolver-rules={rules}")
     if not _has_shared_memory():

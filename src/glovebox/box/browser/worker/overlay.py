@@ -7,7 +7,7 @@ import struct
 import zlib
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from math import ceil, floor, inf
+from math import ceil, floor, inf, isfinite
 from typing import NamedTuple
 
 from PIL import Image, ImageDraw, ImageFont
@@ -20,6 +20,8 @@ _FONT_SIZE = 12
 _PADDING = 3
 _BLACK = (0, 0, 0)
 _WHITE = (255, 255, 255)
+#: Ids are short; a page that sets some of its own may make them as long as it likes.
+_LONGEST_BID = 64
 #: A larger picture is not made of flat areas alone, and is worth Pillow's slower way to encode it.
 _LARGE = 300_000
 
@@ -36,7 +38,7 @@ class Mark(NamedTuple):
 
 def with_marks(png: bytes, marks: Sequence[Mark]) -> bytes:
     """A picture with marks drawn over it; both are PNG. Elements that are too small to see get no mark."""
-    drawn = [mark for mark in marks if _SMALLEST_AREA <= mark.width * mark.height < inf]
+    drawn = [mark for mark in marks if _can_be_seen(mark)]
     if not drawn:
         return png
     with Image.open(io.BytesIO(png)) as opened:
@@ -50,10 +52,15 @@ def with_marks(png: bytes, marks: Sequence[Mark]) -> bytes:
     return encoded.getvalue()
 
 
+def _can_be_seen(mark: Mark) -> bool:
+    return _SMALLEST_AREA <= mark.width * mark.height < inf and isfinite(mark.x + mark.y)
+
+
 def _draw(picture: Image.Image, mark: Mark) -> None:
     pen = ImageDraw.Draw(picture)
     left, top, right, bottom = mark.x, mark.y, mark.x + mark.width, mark.y + mark.height
-    # Dashes run clockwise from the upper left corner, and the second of their two pixels is inside or below.
+    # Dashes run clockwise from the upper left corner. Lines are two pixels wide, and the second is inside
+    # at the top and at the bottom, and outside at the sides.
     for row, begin, end, thickness in ((top, left, right, 1), (bottom, right, left, -1)):
         if -2 < row < picture.height + 2:
             for first, last in _dashes(begin, end, picture.width):
@@ -66,7 +73,7 @@ def _draw(picture: Image.Image, mark: Mark) -> None:
                 pen.rectangle(
                     _ordered(round(column), first, round(column) + thickness * (first != last), last), _BLACK
                 )
-    tag = _tag(mark.bid)
+    tag = _tag(mark.bid[:_LONGEST_BID])
     if -tag.width < left < picture.width and -tag.height < top < picture.height + tag.height:
         picture.paste(tag, (round(left), round(top - tag.height / 2 + 4)))
 

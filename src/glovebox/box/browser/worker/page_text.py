@@ -11,12 +11,14 @@ import re
 from collections import Counter
 from collections.abc import Collection, Mapping
 from html import escape
+from importlib import import_module
 from typing import Any
 
 from html2text import HTML2Text
-from lxml import etree  # type: ignore[import-untyped]
 
 from glovebox.box.browser.worker.elements import BID, Snapshot
+
+_etree: Any = import_module("lxml.etree")
 
 _ELEMENT, _TEXT, _CDATA = 1, 3, 4
 #: The attributes that can be seen in the text; others matter only for documents inside others.
@@ -55,8 +57,8 @@ class _Source:
         parents, held = nodes["parentIndex"], nodes["contentDocumentIndex"]
         documents = dict(zip(held["index"], held["value"], strict=True))
         children: dict[int, list[int]] = {}
-        for node, parent in enumerate(parents):
-            children.setdefault(parent, []).append(node)
+        for child, parent in enumerate(parents):
+            children.setdefault(parent, []).append(child)
         parts: list[str] = []
         # Nodes to be written, and end tags.
         pending: list[int | str] = [0] if types else []
@@ -99,7 +101,7 @@ def laid_out(html: str, *, kept: Collection[str] = ()) -> str:
     With `kept`, all other attributes are left out; it is in order.
     """
     layout = _Layout(kept)
-    parser = etree.HTMLParser(target=layout, recover=True)
+    parser = _etree.HTMLParser(target=layout, recover=True)
     # Half of a surrogate pair is no text. Scripts can make one of any string they cut in two.
     parser.feed(html.encode("utf-16", "surrogatepass").decode("utf-16", "replace").removeprefix("\ufeff"))
     parser.close()
@@ -286,8 +288,8 @@ def _quoted(name: str, value: str) -> str:
     return f' {name}="{value.replace(chr(34), "&quot;")}"'
 
 
-#: How much is read at first, before it is checked whether that is enough.
-_PIECE = 1 << 15
+#: How much is read before it is checked whether that is enough. A little can become a lot, in lists in lists.
+_PIECE = 1 << 13
 _BLANKS = re.compile(r"\s{64,}")
 _NEEDS_ESCAPE = re.compile(r"[\\.+-]")
 
@@ -325,10 +327,11 @@ def _read(html: str, limit: int) -> str:
             end = len(html)
         reader.feed(html[at:end])
         at = end
-        length += sum(map(len, reader.outtextlist[counted:]))
+        written = sum(map(len, reader.outtextlist[counted:]))
         counted = len(reader.outtextlist)
-        # A long script is looked through from its beginning each time until it ends.
-        piece *= 2
+        length += written
+        # A script is looked through from its beginning until its end is there: better in ever longer pieces.
+        piece = _PIECE if written else 2 * piece
     text: str = reader.finish()
     return text
 

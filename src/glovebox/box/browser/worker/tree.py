@@ -110,7 +110,7 @@ def tree_text(nodes: Sequence[Node], clickable: Container[str], *, limit: int) -
 
 
 class _Names:
-    """Looks for texts in the names of the nodes they are in, without going through a long name for each of them."""
+    """Looks for texts in the names of the nodes they are in, and goes through a long one only once."""
 
     _LONG = 1_000
     _PATIENCE = 50_000_000
