@@ -6,9 +6,11 @@ import contextlib
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 
@@ -64,6 +66,10 @@ def running_gym(executable: str) -> Iterator[Gym]:
             process.stdout.close()
 
 
+#: It waits half a second after every step, for events that here come sooner.
+PAUSE = 0.1
+
+
 class SilentChat:
     """Stands in for BrowserGym's chat window, which is a browser that takes no executable."""
 
@@ -82,7 +88,9 @@ def environment(executable: str) -> Any:
     import gymnasium
 
     import_module("browsergym.core")
-    vars(import_module("browsergym.core.env"))["Chat"] = SilentChat
+    module = vars(import_module("browsergym.core.env"))
+    module["Chat"] = SilentChat
+    module["time"] = SimpleNamespace(time=time.time, sleep=lambda seconds: time.sleep(min(seconds, PAUSE)))
     return gymnasium.make(
         "browsergym/openended",
         task_kwargs={"start_url": "about:blank", "goal": "PLACEHOLDER_GOAL"},

@@ -80,7 +80,7 @@ class Server:
                 case wire.Survey():
                     self._tell(await self._driver.survey(asked))
         except TimeoutError:
-            self._tell(wire.Failed(id=asked.id, text="The page did not answer in time."))
+            self._tell(wire.Failed(id=asked.id, text="Browser environment took too long to respond."))
         except (PlaywrightError, NoChromium, ValueError, OSError) as error:
             self._tell(wire.Failed(id=asked.id, text=f"{type(error).__name__}: {error}"))
 

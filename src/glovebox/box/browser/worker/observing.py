@@ -146,13 +146,7 @@ class Observer:
 
     async def _trees(self, documents: list[Document]) -> list[list[dict[str, Any]]]:
         sessions = self._documents.sessions
-        told = await asyncio.gather(
-            *(
-                sessions[document.session].send("Accessibility.getFullAXTree", {"frameId": document.frame_id})
-                for document in documents
-            )
-        )
-        return [one["nodes"] for one in told]
+        return list(await asyncio.gather(*(_tree(sessions[one.session], one.frame_id) for one in documents)))
 
     def _told(self, found: _Found, as_text: bool, raw: bool) -> Sight:
         """What is said of a page. Takes its time."""
@@ -164,11 +158,22 @@ class Observer:
             focused=_focused(found),
             screenshot=found.screenshot,
             set_of_marks=b"",
-            text=page_text(found.snapshots[0], limit=self._limit) if as_text else "",
+            text=page_text(found.snapshots[0], limit=self._limit, marker=DESCRIPTION) if as_text else "",
             tree=tree_text(nodes, clickable, limit=self._limit) if not as_text else "",
             axtree={"nodes": nodes} if raw else {},
             properties=_properties(found) if raw else {},
         )
+
+
+async def _tree(session: CDPSession, frame_id: str) -> list[dict[str, Any]]:
+    """The accessibility tree of a document, made anew: the one Chromium keeps loses text now and then."""
+    told = await asyncio.gather(
+        session.send("Accessibility.enable"),
+        session.send("Accessibility.getFullAXTree", {"frameId": frame_id}),
+        session.send("Accessibility.disable"),
+    )
+    nodes: list[dict[str, Any]] = told[1]["nodes"]
+    return nodes
 
 
 def _whole_tree(found: _Found) -> list[dict[str, Any]]:

@@ -21,7 +21,7 @@ from glovebox.box.browser.worker.elements import BID, Snapshot
 _etree: Any = import_module("lxml.etree")
 
 _ELEMENT, _TEXT, _CDATA = 1, 3, 4
-#: The attributes that can be seen in the text; others matter only for documents inside others.
+#: The attributes that html2text looks at. Documents inside others are shown with all they have.
 _READ = ("href", "start", "title")
 
 
@@ -98,7 +98,7 @@ class _Source:
 def laid_out(html: str, *, kept: Collection[str] = ()) -> str:
     """HTML as Beautiful Soup lays it out with lxml: each tag and text on a line of its own, indented.
 
-    With `kept`, all other attributes are left out; it is in order.
+    With `kept`, the sorted names of some attributes, all others are left out.
     """
     layout = _Layout(kept)
     parser = _etree.HTMLParser(target=layout, recover=True)
@@ -216,7 +216,7 @@ class _Layout:
         return tag
 
     def _fill_void(self) -> None:
-        """There is something in an element that needs no end tag else."""
+        """An element that would need no end tag has something in it."""
         if self._void:
             opening, self._void = f"{self._void}>", ""
             tag = self._open.pop()
@@ -227,9 +227,8 @@ class _Layout:
         if self._words:
             text = "".join(self._words)
             self._words.clear()
-            self._write(
-                text if self._open and self._open[-1] in self._UNESCAPED else escape(text, quote=False)
-            )
+            plain = bool(self._open) and self._open[-1] in self._UNESCAPED
+            self._write(text if plain else escape(text, quote=False))
 
     def _declare(self, prefix: str, text: str, suffix: str) -> None:
         self._end_words()
@@ -327,11 +326,10 @@ def _read(html: str, limit: int) -> str:
             end = len(html)
         reader.feed(html[at:end])
         at = end
-        written = sum(map(len, reader.outtextlist[counted:]))
+        length += sum(map(len, reader.outtextlist[counted:]))
         counted = len(reader.outtextlist)
-        length += written
         # A script is looked through from its beginning until its end is there: better in ever longer pieces.
-        piece = _PIECE if written else 2 * piece
+        piece = 2 * piece if reader.rawdata else _PIECE
     text: str = reader.finish()
     return text
 

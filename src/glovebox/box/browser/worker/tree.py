@@ -57,15 +57,22 @@ def _placed(node: Node, prefix: str, root: str | None) -> Node:
 
 
 def with_bids(nodes: Sequence[Node], bids: Mapping[int, str], marker: str) -> None:
-    """Write the ids of elements into their nodes, and remove the descriptions that only marked elements."""
+    """Write the ids of elements into their nodes, and remove the descriptions that only marked elements.
+
+    What Chromium itself puts into an element, the fields of a date say, is marked with it and has its id.
+    """
+    known: dict[str, str] = {}
     for node in nodes:
-        if not node.get("ignored"):
-            bid = bids.get(node.get("backendDOMNodeId", 0))
-            if bid is not None:
-                node["browsergym_id"] = bid
+        bid = bids.get(node.get("backendDOMNodeId", 0)) or known.get(node.get("parentId", ""))
+        own = node.get("backendDOMNodeId", 0) in bids
+        if bid is not None:
+            known[node["nodeId"]] = bid
         description = node.get("description")
-        if description is not None and description.get("value") == marker:
+        marked = description is not None and description.get("value") == marker
+        if marked:
             del node["description"]
+        if bid is not None and (own or marked) and not node.get("ignored"):
+            node["browsergym_id"] = bid
 
 
 def tree_text(nodes: Sequence[Node], clickable: Container[str], *, limit: int) -> str:
