@@ -62,7 +62,7 @@ class BrowserPlan:
     """The size of the measures of the browser."""
 
     starts: int
-    #: Of BrowserGym with its pauses, which needs seconds for each step; so with the rounds.
+    #: Of BrowserGym with its pauses, which needs seconds for each step; the same for rounds.
     slow_starts: int
     #: Before the memory is looked at.
     steps: int
@@ -158,7 +158,7 @@ def whole(groups: frozenset[str]) -> Plan:
             steps=20,
             settle=2.0,
             rounds=5,
-            slow_rounds=3,
+            slow_rounds=2,
             observations=5,
             large_observations=2,
         ),
@@ -213,7 +213,7 @@ def quick(groups: frozenset[str]) -> Plan:
             steps=4,
             settle=2.0,
             rounds=1,
-            slow_rounds=1,
+            slow_rounds=0,
             observations=3,
             large_observations=1,
         ),

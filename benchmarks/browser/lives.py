@@ -12,7 +12,7 @@ from typing import Protocol
 from benchmarks.browser.box import open_box
 from benchmarks.browser.gym import GYM, GYM_IN_OPENHANDS, open_gym
 from benchmarks.browser.steps import Browser, steps
-from benchmarks.browser.tally import Tally
+from benchmarks.browser.tally import NOT_ASKED, Tally
 from benchmarks.competitors import Glovebox, Say
 from benchmarks.load import LoadError
 from benchmarks.memory import pss
@@ -91,7 +91,7 @@ def _findings(found: Mapping[str, _Lives], tally: Tally, plan: BrowserPlan) -> F
     ours = found[Glovebox.name]
     starts, weights, counts = [], [], []
     for other, suffix in ((GYM, ""), (GYM_IN_OPENHANDS, f"; {GYM_IN_OPENHANDS}")):
-        theirs, reason = found[other], tally.reasons.get(other, "not in this run")
+        theirs, reason = found[other], tally.reasons.get(other, NOT_ASKED)
         label = f"browser: first request to the first page's answer{suffix}"
         starts.append(Row(label, "s", _cells(ours.seconds, theirs.seconds, reason)))
         label = f"browser: memory after {plan.steps} steps, all processes (PSS){suffix}"

@@ -47,8 +47,6 @@ def measure_rounds(
         say(f"browser, round {turn + 1} of {plan.rounds}")
     if plan.large_observations:
         _measure_large(browsers, pages, plan, tally, say)
-    for name, example in tally.examples.items():
-        say(f"browser, a wrong answer of {name}: {example}")
     return _findings(tally)
 
 
@@ -87,7 +85,7 @@ def _findings(tally: Tally) -> Findings:
         Glovebox.name: tally.wrong(Glovebox.name),
         GYM: tally.wrong(GYM, GYM_IN_OPENHANDS),
     }
-    rows.append(Row("browser: wrong answers", "", wrong, better=""))
+    rows.append(Row("browser: wrong or missing answers", "", wrong, better=""))
     ours, theirs = (small.cells[name].values for name in (Glovebox.name, GYM))
     aim = of(
         "observation of a small page, p50: BrowserGym's is",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 
+from benchmarks.browser.gym import GYM_IN_OPENHANDS
 from benchmarks.browser.lives import OPENERS, Openers, measure_lives
 from benchmarks.browser.pages import served_pages
 from benchmarks.browser.rounds import measure_rounds
@@ -21,12 +22,12 @@ def measure_browser(plan: BrowserPlan, say: Say, openers: Openers = OPENERS) -> 
         Unavailable: the box does not start.
         LoadError: it does not answer.
     """
-    tally = Tally()
+    tally = Tally(say)
     with served_pages() as pages, ExitStack() as stack:
         found = measure_lives(openers, pages, plan, tally, say)
         browsers: list[Browser] = []
         for name, opener in openers.items():
-            if name in tally.reasons:
+            if name in tally.reasons or (name == GYM_IN_OPENHANDS and not plan.slow_rounds):
                 continue
             with tally.excusing(name):
                 browsers.append(stack.enter_context(opener()))

@@ -9,9 +9,12 @@ from dataclasses import dataclass, field
 
 from benchmarks.browser.seen import Seen
 from benchmarks.browser.steps import Step
-from benchmarks.competitors import Glovebox, Unavailable
+from benchmarks.competitors import Glovebox, Say, Unavailable
 from benchmarks.load import LoadError
 from benchmarks.report import Cell
+
+#: Why there is no figure of what a quick run leaves out.
+NOT_ASKED = "not in this run"
 
 
 @dataclass
@@ -31,11 +34,10 @@ class Answers:
 class Tally:
     """The answers of all browsers, and of those that fell out, why."""
 
-    def __init__(self) -> None:
+    def __init__(self, say: Say) -> None:
+        self._say = say
         self._answers: dict[tuple[str, str], Answers] = {}
         self.reasons: dict[str, str] = {}
-        #: Of each browser that gave any, the first wrong answer.
-        self.examples: dict[str, str] = {}
 
     @contextmanager
     def excusing(self, browser: str) -> Iterator[None]:
@@ -50,6 +52,7 @@ class Tally:
             if browser == Glovebox.name:
                 raise
             self.reasons[browser] = str(problem)
+            self._say(f"browser: {browser} falls out: {problem}")
 
     def take(self, browser: str, step: Step, seen: Seen, measure: str) -> None:
         """Take down an answer; only the time of a right one counts."""
@@ -59,29 +62,33 @@ class Tally:
             answers.sizes.append(seen.size / 1000)
             return
         answers.wrong += 1
-        example = f"{step.actions}: {seen.url} {seen.error or seen.text[-300:]} ({seen.pictures} pictures)"
-        self.examples.setdefault(browser, example)
+        shown = f"{seen.url} {seen.error or seen.text[-300:]} ({seen.pictures} pictures)"
+        self._say(f"browser: wrong answer of {browser} to {step.actions}: {shown}")
 
     def time(self, browser: str, measure: str) -> Cell:
         """The median time."""
-        return self._median(browser, self._of(browser, measure).milliseconds)
+        answers = self._of(browser, measure)
+        return self._median(browser, answers, answers.milliseconds)
 
     def size(self, browser: str, measure: str) -> Cell:
         """The median size of an answer, in kilobytes."""
-        return self._median(browser, self._of(browser, measure).sizes)
+        answers = self._of(browser, measure)
+        return self._median(browser, answers, answers.sizes)
 
     def wrong(self, *browsers: str) -> Cell:
-        """How many answers of these were wrong."""
+        """How many answers of these were wrong, or missing because a browser fell out."""
         all_ = [answers for (browser, _), answers in self._answers.items() if browser in browsers]
-        asked = sum(answers.asked for answers in all_)
-        if not asked:
-            return Cell(reason=self.reasons.get(browsers[0], "not asked"))
-        return Cell((sum(answers.wrong for answers in all_),), samples=asked, out_of=asked)
+        missing = sum(browser in self.reasons for browser in browsers)
+        asked = sum(answers.asked for answers in all_) + missing
+        if asked == missing:  # it never answered
+            return Cell(reason=self.reasons.get(browsers[0], NOT_ASKED))
+        return Cell((sum(answers.wrong for answers in all_) + missing,), samples=asked, out_of=asked)
 
     def _of(self, browser: str, measure: str) -> Answers:
         return self._answers.get((browser, measure), Answers())
 
-    def _median(self, browser: str, values: Sequence[float]) -> Cell:
+    def _median(self, browser: str, answers: Answers, values: Sequence[float]) -> Cell:
         if not values:
-            return Cell(reason=self.reasons.get(browser, "no right answer"))
+            reason = "no right answer" if answers.wrong else NOT_ASKED
+            return Cell(reason=self.reasons.get(browser, reason))
         return Cell((statistics.median(values),), samples=len(values))

@@ -144,20 +144,23 @@ def test_an_answer_without_a_page_is_no_result(body: bytes) -> None:
 
 
 def test_only_right_answers_are_timed_and_wrong_ones_counted() -> None:
-    tally = Tally()
+    said: list[str] = []
+    tally = Tally(said.append)
     for milliseconds in (30.0, 10.0, 20.0):
         tally.take(GYM, FILL, done(FILL, milliseconds), "fill")
     tally.take(GYM, FILL, done(NOOP, 1.0), "fill")
     assert tally.time(GYM, "fill") == Cell((20.0,), samples=3)
     assert tally.size(GYM, "fill") == Cell((5.0,), samples=3)
     assert tally.wrong(GYM) == Cell((1,), samples=4, out_of=4)
-    assert "textbox 'Name', clickable" in tally.examples[GYM]
+    assert "textbox 'Name', clickable" in said[0]
+    assert tally.time(GYM, "click") == Cell(reason="not in this run")
+    tally.take(GYM, CLICK, done(NOOP), "click")
     assert tally.time(GYM, "click") == Cell(reason="no right answer")
 
 
 def test_every_browser_does_the_same_steps_and_the_slow_one_fewer_rounds() -> None:
     browsers = [Scripted("glovebox", 10), Scripted(GYM, 50), Scripted(GYM_IN_OPENHANDS, 1000)]
-    found = measure_rounds(browsers, SITE, PLAN, Tally(), nothing)
+    found = measure_rounds(browsers, SITE, PLAN, Tally(nothing), nothing)
     one_round = [step.actions for step in steps(SITE)]
     whole = [*one_round * PLAN.rounds, large(SITE).actions]
     asked = [[GOTO.actions, *script] for script in (whole, whole, one_round)]
@@ -168,7 +171,7 @@ def test_every_browser_does_the_same_steps_and_the_slow_one_fewer_rounds() -> No
     slow = rows["a step, `fill`, p50; BrowserGym as OpenHands runs it"]
     assert slow == {"glovebox": Cell((10,), samples=3), GYM: Cell((1000,), samples=1)}
     assert rows["the answer as JSON, small page / 10000 elements"][GYM].values == (5, 5)
-    wrong = rows["wrong answers"]
+    wrong = rows["wrong or missing answers"]
     assert {name: (cell.values, cell.out_of) for name, cell in wrong.items()} == {
         "glovebox": ((0,), 21),
         GYM: ((0,), 27),
@@ -177,22 +180,23 @@ def test_every_browser_does_the_same_steps_and_the_slow_one_fewer_rounds() -> No
 
 
 def test_an_observation_that_is_less_than_four_times_as_fast_misses_the_aim() -> None:
-    found = measure_rounds([Scripted("glovebox", 10), Scripted(GYM, 39)], SITE, PLAN, Tally(), nothing)
+    found = measure_rounds([Scripted("glovebox", 10), Scripted(GYM, 39)], SITE, PLAN, Tally(nothing), nothing)
     assert [aim.reached for aim in found.aims] == [False]
 
 
 def test_a_browser_that_falls_out_leaves_its_reason_and_the_box_must_not() -> None:
-    tally = Tally()
-    found = measure_rounds(
-        [Scripted("glovebox", 10), Scripted(GYM, 50, steps_until_gone=2)], SITE, PLAN, tally, nothing
-    )
+    said: list[str] = []
+    browsers = [Scripted("glovebox", 10), Scripted(GYM, 50, steps_until_gone=2)]
+    found = measure_rounds(browsers, SITE, PLAN, Tally(said.append), nothing)
     rows = rows_of(found.rows)
+    assert said == ["browser: BrowserGym falls out: gone"]
+    assert rows["wrong or missing answers"][GYM] == Cell((1,), samples=2, out_of=2)
     assert rows["a step, `goto`, p50"][GYM] == Cell((50,), samples=1)
     assert rows["a step, `click` on a link to another page, p50"][GYM].reason == "gone"
     assert rows["the answer as JSON, small page / 10000 elements"][GYM].reason == "gone"
     assert [aim.reached for aim in found.aims] == [None]
     with pytest.raises(LoadError, match="gone"):
-        measure_rounds([Scripted("glovebox", 10, steps_until_gone=1)], SITE, PLAN, Tally(), nothing)
+        measure_rounds([Scripted("glovebox", 10, steps_until_gone=1)], SITE, PLAN, Tally(nothing), nothing)
 
 
 def scripted_openers(opened: list[Scripted]) -> Openers:
@@ -209,7 +213,7 @@ def scripted_openers(opened: list[Scripted]) -> Openers:
 
 def test_each_is_started_some_times_and_weighed_once() -> None:
     opened: list[Scripted] = []
-    tally = Tally()
+    tally = Tally(nothing)
     found = measure_lives(scripted_openers(opened), SITE, PLAN, tally, nothing)
     assert [browser.name for browser in opened] == ["glovebox", GYM, "glovebox", GYM, GYM_IN_OPENHANDS]
     assert [len(browser.asked) for browser in opened] == [1, 1, PLAN.steps, PLAN.steps, PLAN.steps]
@@ -230,11 +234,11 @@ def test_what_is_not_there_leaves_its_reason_in_every_row() -> None:
         yield
 
     openers = {**scripted_openers(opened), GYM: missing, GYM_IN_OPENHANDS: missing}
-    found = measure_lives(openers, SITE, PLAN, Tally(), nothing)
+    found = measure_lives(openers, SITE, PLAN, Tally(nothing), nothing)
     assert {cells[GYM].reason for cells in rows_of(found.rows).values()} == {"not installed"}
     assert [aim.reached for aim in found.aims] == [None]
     with pytest.raises(Unavailable, match="not installed"):
-        measure_lives({"glovebox": missing}, SITE, PLAN, Tally(), nothing)
+        measure_lives({"glovebox": missing}, SITE, PLAN, Tally(nothing), nothing)
 
 
 def test_a_run_of_the_browser_alone_needs_no_other_server() -> None:

@@ -212,6 +212,41 @@ def test_what_is_not_rendered_has_no_box() -> None:
     assert all(found["visibility"] == 0.0 for found in properties.values())
 
 
+def document(bids: list[int], inner: dict[int, int], *, scrolled: int = 0) -> dict[str, Any]:
+    """A document of elements with ids in two columns, the second of them not rendered."""
+    places = range(len(bids))
+    nodes = {
+        "parentIndex": [place - 1 for place in places],
+        "attributes": [[0, bid] for bid in bids],
+        "isClickable": {"index": [0]},
+        "contentDocumentIndex": {"index": list(inner), "value": list(inner.values())},
+    }
+    layout = {
+        "nodeIndex": list(places),
+        "bounds": [[place, 10 * place, 5.5, 7] for place in places],
+        "clientRects": [[] if place == 1 else [0, 0, 5, 7] for place in places],
+    }
+    return {"nodes": nodes, "layout": layout, "scrollOffsetX": 3, "scrollOffsetY": scrolled}
+
+
+def test_frames_are_told_of_in_the_order_of_browsergym() -> None:
+    documents = [
+        document([1, 2, 3], {0: 1, 2: 2}),
+        document([4, 5], {0: 3}, scrolled=100),
+        document([6, 7, 1], {1: 4, 2: 5}),
+        *(document([number], {}, scrolled=number) for number in (8, 9, 10)),
+    ]
+    strings = ["bid", *(f"b{number}" for number in range(1, 11))]
+    snapshot = {"strings": strings, "documents": documents}
+    visibility = {f"b{number}": number / 10 for number in range(1, 11)}
+    found = element_properties(snapshot, visibility, {"b3"})
+    expected = _browsergym.extract_dom_extra_properties(told_to_browsergym(snapshot, visibility, {"b3"}))
+    assert found == expected
+    assert list(found) == list(expected)
+    assert found["b2"]["bbox"] is None
+    assert found["b8"]["bbox"] == [-9, -108, 5.5, 7]
+
+
 def test_frames_are_owned_by_elements_of_other_frames() -> None:
     capture = captured("frames")
     owners = frame_owners(capture.snapshot)

@@ -120,6 +120,12 @@ def test_odd_places_and_ids_do_no_harm(mark: Mark) -> None:
     assert picture_of(with_marks(PAGE_PNG, [mark])).size == PAGE.size
 
 
+def test_only_the_beginning_of_a_very_long_id_is_shown() -> None:
+    wide = png_of(Image.new("RGB", (1280, 100), "white"))
+    one, other = (with_marks(wide, [Mark("x" * length, 5, 5, 50, 50)]) for length in (64, 65))
+    assert one == other
+
+
 def test_a_huge_element_shows_its_sides() -> None:
     marks = [Mark("1", -50_000, 20, 100_000, 100_000)]
     marked = picture_of(with_marks(PAGE_PNG, marks))

@@ -146,7 +146,8 @@ _pieces = st.sampled_from([
     "<1>", "<!-- c -->", "<!---->", "<!--", "-->", "<?pi x?>", "<!DOCTYPE html>", "<!doctype>",
     '<!DOCTYPE a PUBLIC "b" "c">', '<!doctype x SYSTEM "y">', "<!CDATA[[x]]>", "<![CDATA[y]]>",
     "<::marker></::marker>", "\0", "\f", "é😀", "<!-- a -- > b -->", "</br>", "</p>",
-    "1. one", "- dash", "+ plus", "a\\*b", "*_`#|", "7.", "http://h/x", "\n" * 70 + "- z", "y" * 70 + " " * 70, "</' + 'script>",
+    "1. one", "- dash", "+ plus", "a\\*b", "*_`#|", "7.", "http://h/x", "\n" * 70 + "- z",
+    "y" * 70 + " " * 70, "</' + 'script>",
 ])
 _names = st.sampled_from([
     "href", "title", "start", "class", "bid", '"odd"', "x=y", "onclick", "@click", "alt",
@@ -256,6 +257,27 @@ def test_a_page_may_be_very_deep(tag: str) -> None:
 def test_elements_that_a_text_seems_to_nest_do_no_harm() -> None:
     text = page_text(page_of("<div>" * 50_000 + "<ul><li>" * 50_000), limit=100_000)
     assert 50_000 < len(text) < 100_100
+
+
+def test_indentation_has_an_end() -> None:
+    assert len(laid_out("<div>" * 50_000)) < 12_000_000
+    assert len(laid_out("<div>" * 900 + "<br>" * 50_000)) < 12_000_000
+
+
+@pytest.mark.parametrize("tag", ["pre", "p", "code", "abbr", "textarea", "iframe"])
+@pytest.mark.parametrize("blanks", [" " * 90, "\n" * 90, "\n \t" * 30, "\n"])
+def test_blanks_are_read_as_html2text_does(tag: str, blanks: str) -> None:
+    snapshot = page_of(f"- a{blanks}- b{blanks}2. c.", tag)
+    assert page_text(snapshot, limit=_UNLIMITED) == text_of_browsergym(snapshot)
+
+
+def test_an_attribute_may_lack_its_value() -> None:
+    built = Built()
+    body = built.document(built.element(built.document(), "iframe"))
+    built.element(body, "input", bid=None, disabled=None, href="x")
+    text = page_text(built.snapshot, limit=_UNLIMITED)
+    assert text == text_of_browsergym(built.snapshot)
+    assert '<input disabled="" href="x"/>' in text
 
 
 def test_many_blank_lines_are_read_at_once() -> None:

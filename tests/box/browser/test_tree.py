@@ -88,6 +88,19 @@ def test_only_what_is_not_ignored_gets_an_id() -> None:
     assert nodes[2]["description"] == {"value": "another"}
 
 
+def test_what_chromium_puts_into_an_element_has_its_id() -> None:
+    marked = {"type": "computedString", "value": MARKER}
+    nodes = [
+        node(1, "Date", "", [2], backendDOMNodeId=7, description=dict(marked)),
+        node(2, "none", None, [3, 4], backendDOMNodeId=8, parentId="1", ignored=True),
+        node(3, "spinbutton", "Month", backendDOMNodeId=9, parentId="2", description=dict(marked)),
+        node(4, "StaticText", "/", backendDOMNodeId=10, parentId="2"),
+    ]
+    with_bids(nodes, {7: "5"}, MARKER)
+    assert [one.get("browsergym_id") for one in nodes] == ["5", None, "5", None]
+    assert not any("description" in one for one in nodes)
+
+
 def test_frames_are_shown_where_they_are() -> None:
     nodes, clickable = whole("frames")
     lines = tree_text(nodes, clickable, limit=_UNLIMITED).splitlines()

@@ -8,7 +8,6 @@ to be that which BrowserGym and Beautiful Soup lead to, their oddities included.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Collection, Mapping
 from html import escape
 from importlib import import_module
@@ -120,8 +119,7 @@ class _Layout:
     # fmt: on
     _LITERAL = frozenset({"pre", "textarea"})
     _UNESCAPED = frozenset({"script", "style"})
-    #: Most of a very deep document would be indentation, so it gets none there.
-    _DEEPEST = 1_000
+    #: Most of a very deep document would be indentation, so not all of it gets some.
     _MOST_SPACES = 10_000_000
 
     def __init__(self, kept: Collection[str]) -> None:
@@ -129,7 +127,6 @@ class _Layout:
         self._pieces: list[str] = []
         self._words: list[str] = []
         self._open: list[str] = []
-        self._counts: Counter[str] = Counter()
         #: How many elements are around the one whose text stays as it is, if there is one.
         self._literal = -1
         #: The start tag of an element that has no end tag if nothing comes before it.
@@ -146,14 +143,21 @@ class _Layout:
         else:
             self._begin(f"{opening}>", literal=tag in self._LITERAL)
         self._open.append(tag)
-        self._counts[tag] += 1
 
     def end(self, tag: str) -> None:
-        """An element ends, and all inside it that have not ended."""
+        """The element that began last and has not ended ends."""
         self._end_words()
-        if self._counts[tag]:
-            while self._pop() != tag:
-                pass
+        self._open.pop()
+        ending = f"</{tag}>"
+        if self._void:
+            ending, self._void = f"{self._void}/>", ""
+        if self._literal < 0:
+            self._pieces += (self._margin(), ending, "\n")
+        elif self._literal < len(self._open):
+            self._pieces.append(ending)
+        else:
+            self._pieces += (ending, "\n")
+            self._literal = -1
 
     def data(self, text: str) -> None:
         """A piece of text."""
@@ -176,8 +180,6 @@ class _Layout:
     def close(self) -> None:
         """The end of the document."""
         self._end_words()
-        while self._open:
-            self._pop()
 
     def text(self) -> str:
         """The whole document."""
@@ -189,7 +191,7 @@ class _Layout:
     def _margin(self) -> str:
         depth = len(self._open)
         self._spaces += depth
-        return " " * depth if depth <= self._DEEPEST and self._spaces <= self._MOST_SPACES else ""
+        return " " * depth if self._spaces <= self._MOST_SPACES else ""
 
     def _begin(self, tag: str, *, literal: bool) -> None:
         if self._literal >= 0:
@@ -199,21 +201,6 @@ class _Layout:
             self._literal = len(self._open)
         else:
             self._pieces += (self._margin(), tag, "\n")
-
-    def _pop(self) -> str:
-        tag = self._open.pop()
-        self._counts[tag] -= 1
-        ending = f"</{tag}>"
-        if self._void:
-            ending, self._void = f"{self._void}/>", ""
-        if self._literal < 0:
-            self._pieces += (self._margin(), ending, "\n")
-        elif self._literal < len(self._open):
-            self._pieces.append(ending)
-        else:
-            self._pieces += (ending, "\n")
-            self._literal = -1
-        return tag
 
     def _fill_void(self) -> None:
         """An element that would need no end tag has something in it."""
