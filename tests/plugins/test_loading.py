@@ -119,7 +119,7 @@ def test_settings_of_a_plugin_come_from_flags_then_variables_then_defaults(tmp_p
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        (("--plugins", "nope"), "Plugin nope not found. Known plugins: jupyter, agent_skills, vscode, echo."),
+        (("--plugins", "nope"), "Known plugins: browser, jupyter, agent_skills, vscode, echo."),
         ((*CHOSEN, "echo.size=3"), "plugin echo has no setting 'size'; it has: times"),
         ((*CHOSEN, "echo.times=many"), "The settings of plugin echo cannot be used"),
         ((*CHOSEN, "times=3"), "is not of the form PLUGIN.NAME=VALUE"),

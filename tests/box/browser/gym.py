@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import subprocess
 import sys
 import time
@@ -105,6 +106,20 @@ def environment(executable: str) -> Any:
     )
 
 
+def read_as_before(html: str) -> str:
+    """HTML that today's libxml2 reads as 2.12 did, with which the contract was made.
+
+    The newer one takes what is in a frame for text, and end tags that begin with a colon for comments.
+    """
+    return re.sub(r"(</?)iframe\b", r"\1glovebox-frame", re.sub(r"</::[^>]*>", "", html))
+
+
+def use_older_reading(module: Any) -> None:
+    """Have BrowserGym read HTML so."""
+    soup = import_module("bs4").BeautifulSoup
+    module.BeautifulSoup = lambda html, parser: soup(read_as_before(html), parser)
+
+
 def as_text(html: str) -> str:
     """A page as OpenHands has it read.
 
@@ -122,6 +137,7 @@ def as_text(html: str) -> str:
 def main() -> None:
     """Answer every line of actions with a line of what is seen then."""
     flat: Any = import_module("browsergym.utils.obs")
+    use_older_reading(flat)
     env = environment(sys.argv[1])
     env.reset()
     for line in sys.stdin:

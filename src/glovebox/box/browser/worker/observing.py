@@ -158,7 +158,7 @@ class Observer:
             focused=_focused(found),
             screenshot=found.screenshot,
             set_of_marks=b"",
-            text=page_text(found.snapshots[0], limit=self._limit, marker=DESCRIPTION) if as_text else "",
+            text=page_text(found.snapshots[0], limit=self._limit) if as_text else "",
             tree=tree_text(nodes, clickable, limit=self._limit) if not as_text else "",
             axtree={"nodes": nodes} if raw else {},
             properties=_properties(found) if raw else {},

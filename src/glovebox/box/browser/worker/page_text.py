@@ -24,31 +24,26 @@ _ELEMENT, _TEXT, _CDATA = 1, 3, 4
 _READ = ("href", "start", "title")
 
 
-def page_text(snapshot: Snapshot, *, limit: int, marker: str = "") -> str:
-    """What there is to read on a page.
-
-    Ends, and says so, after about `limit` characters. `marker` is the `aria-description` that elements were
-    given for the time of the snapshot.
-    """
+def page_text(snapshot: Snapshot, *, limit: int) -> str:
+    """What there is to read on a page. Ends, and says so, after about `limit` characters."""
     documents = snapshot["documents"]
     order = [0]
     for place in order:
         inner = documents[place]["nodes"]["contentDocumentIndex"]["value"]
         order += [child for child in inner if child not in order]
-    source = _Source(snapshot["strings"], marker)
+    source = _Source(snapshot["strings"])
     laid: dict[int, str] = {}
     for place in reversed(order):
         html = source.of(documents[place]["nodes"], laid)
-        laid[place] = laid_out(html, kept=() if place else _READ)
+        laid[place] = laid_out(html, kept=_READ)
     return _cut(_read(laid[0], limit), limit)
 
 
 class _Source:
     """Writes documents of a snapshot as HTML, without escaping anything."""
 
-    def __init__(self, strings: list[str], marker: str) -> None:
+    def __init__(self, strings: list[str]) -> None:
         self._strings = strings
-        self._marker = f' aria-description="{marker}"' if marker else ""
 
     def of(self, nodes: dict[str, Any], inner: Mapping[int, str]) -> str:
         """A document, with those inside it put where they belong."""
@@ -68,9 +63,10 @@ class _Source:
                 continue
             kind = types[node]
             if kind == _ELEMENT:
-                tag = strings[nodes["nodeName"][node]].lower().strip()
+                tag = _written(strings[nodes["nodeName"][node]].lower().strip())
                 parts.append(f"<{tag}{self._attributes(nodes['attributes'][node])}>")
-                pending.append(f"</{tag}>")
+                if not tag.startswith("::"):
+                    pending.append(f"</{tag}>")
             elif kind in (_TEXT, _CDATA) and types[parents[node]] == _ELEMENT and values[node] >= 0:
                 text = strings[values[node]]
                 parts.append(text if kind == _TEXT else f"<!CDATA[[{text}]]>")
@@ -89,9 +85,18 @@ class _Source:
             if name == BID:
                 if value >= 0:
                     texts.insert(0, text)
-            elif text != self._marker:
+            else:
                 texts.append(text)
         return "".join(texts)
+
+
+def _written(tag: str) -> str:
+    """The name that an element is written with.
+
+    Today's parsers take what is in a frame for text, and the end of what Chromium adds to an element (`::marker`)
+    for a comment. Those that the contract was made with did not, and readers are better off.
+    """
+    return "glovebox-frame" if tag == "iframe" else tag
 
 
 def laid_out(html: str, *, kept: Collection[str] = ()) -> str:
