@@ -22,6 +22,8 @@ _etree: Any = import_module("lxml.etree")
 _ELEMENT, _TEXT, _CDATA = 1, 3, 4
 #: The attributes that html2text looks at. Documents inside others are shown with all they have.
 _READ = ("href", "start", "title")
+_FRAME = re.compile(r"(</?)iframe\b")
+_END_OF_ADDED = re.compile(r"</::[^>]*>")
 
 
 def page_text(snapshot: Snapshot, *, limit: int) -> str:
@@ -34,7 +36,7 @@ def page_text(snapshot: Snapshot, *, limit: int) -> str:
     source = _Source(snapshot["strings"])
     laid: dict[int, str] = {}
     for place in reversed(order):
-        html = source.of(documents[place]["nodes"], laid)
+        html = _as_before(source.of(documents[place]["nodes"], laid))
         laid[place] = laid_out(html, kept=_READ)
     return _cut(_read(laid[0], limit), limit)
 
@@ -63,10 +65,9 @@ class _Source:
                 continue
             kind = types[node]
             if kind == _ELEMENT:
-                tag = _written(strings[nodes["nodeName"][node]].lower().strip())
+                tag = strings[nodes["nodeName"][node]].lower().strip()
                 parts.append(f"<{tag}{self._attributes(nodes['attributes'][node])}>")
-                if not tag.startswith("::"):
-                    pending.append(f"</{tag}>")
+                pending.append(f"</{tag}>")
             elif kind in (_TEXT, _CDATA) and types[parents[node]] == _ELEMENT and values[node] >= 0:
                 text = strings[values[node]]
                 parts.append(text if kind == _TEXT else f"<!CDATA[[{text}]]>")
@@ -90,13 +91,13 @@ class _Source:
         return "".join(texts)
 
 
-def _written(tag: str) -> str:
-    """The name that an element is written with.
+def _as_before(html: str) -> str:
+    """HTML that is read as it was when the contract was made.
 
-    Today's parsers take what is in a frame for text, and the end of what Chromium adds to an element (`::marker`)
-    for a comment. Those that the contract was made with did not, and readers are better off.
+    Newer parsers take what is in a frame for text, and the end tags of what Chromium adds (`::marker`) for
+    comments.
     """
-    return "glovebox-frame" if tag == "iframe" else tag
+    return _FRAME.sub(r"\1glovebox-frame", _END_OF_ADDED.sub("", html))
 
 
 def laid_out(html: str, *, kept: Collection[str] = ()) -> str:
