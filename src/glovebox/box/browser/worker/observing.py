@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
+from collections.abc import Awaitable
 from typing import Any, NamedTuple
 
 from playwright.async_api import CDPSession, Page
@@ -79,19 +80,23 @@ class Observer:
         return await self._find(with_trees=with_trees, raw=raw)
 
     async def _find(self, *, with_trees: bool, raw: bool) -> _Found:
-        marked, marks, documents = await self._patiently(raw=raw)
+        # A picture waits for Chromium to draw, so it is asked for first.
+        picturing = asyncio.create_task(self.picture("png"))
         try:
-            async with asyncio.timeout(_READING_LIMIT):
-                screenshot, snapshots, trees = await asyncio.gather(
-                    self.picture("png"),
-                    self._snapshots(raw=raw),
-                    self._trees(documents if with_trees else []),
+            marked, marks, documents = await self._patiently(raw=raw)
+            try:
+                async with asyncio.timeout(_READING_LIMIT):
+                    snapshots, trees = await asyncio.gather(
+                        self._snapshots(raw=raw), self._trees(documents if with_trees else [])
+                    )
+            finally:
+                await asyncio.gather(
+                    *(self._documents.unmark(document) for document in documents), return_exceptions=True
                 )
+            return _Found(documents, marked, marks, snapshots, trees, await picturing)
         finally:
-            await asyncio.gather(
-                *(self._documents.unmark(document) for document in documents), return_exceptions=True
-            )
-        return _Found(documents, marked, marks, snapshots, trees, screenshot)
+            picturing.cancel()
+            await asyncio.gather(picturing, return_exceptions=True)
 
     async def _patiently(self, *, raw: bool) -> tuple[dict[str, Marked], list[Mark], list[Document]]:
         """Mark the page; scripts of its own that keep it busy for too long are ended."""
@@ -140,7 +145,7 @@ class Observer:
         sessions = self._documents.sessions
         return list(
             await asyncio.gather(
-                *(session.send("DOMSnapshot.captureSnapshot", asked) for session in sessions)
+                *(_told_at_once(session, "DOMSnapshot.captureSnapshot", asked) for session in sessions)
             )
         )
 
@@ -169,11 +174,20 @@ async def _tree(session: CDPSession, frame_id: str) -> list[dict[str, Any]]:
     """The accessibility tree of a document, made anew: the one Chromium keeps loses text now and then."""
     told = await asyncio.gather(
         session.send("Accessibility.enable"),
-        session.send("Accessibility.getFullAXTree", {"frameId": frame_id}),
+        _told_at_once(session, "Accessibility.getFullAXTree", {"frameId": frame_id}),
         session.send("Accessibility.disable"),
     )
     nodes: list[dict[str, Any]] = told[1]["nodes"]
     return nodes
+
+
+async def _told_at_once(session: CDPSession, method: str, asked: dict[str, Any]) -> dict[str, Any]:
+    """A large answer, past the part of Playwright that looks at every value in it, which takes it seconds."""
+    try:
+        answer: Awaitable[dict[str, Any]] = session._impl_obj.send(method=method, params=asked, timeout=None)
+    except (AttributeError, TypeError):  # another version of Playwright, which is slower but the same
+        answer = session.send(method, asked)
+    return await answer
 
 
 def _whole_tree(found: _Found) -> list[dict[str, Any]]:
