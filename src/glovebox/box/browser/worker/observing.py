@@ -57,6 +57,8 @@ class Observer:
         self._session = session
         self._documents = Documents(page, session)
         self._limit = limit
+        #: The last picture, what was marked in it, and how that looked.
+        self._drawn: tuple[bytes, list[Mark], bytes] | None = None
 
     async def look(self, *, as_text: bool, raw: bool) -> Sight:
         """See the page as it is now.
@@ -68,9 +70,15 @@ class Observer:
         found = await self._repeatedly(with_trees=raw or not as_text, raw=raw)
         loop = asyncio.get_running_loop()
         # Drawing leaves the interpreter to others most of the time, so the two go on side by side.
-        drawing = loop.run_in_executor(None, with_marks, found.screenshot, found.marks)
+        drawing = loop.run_in_executor(None, self._with_marks, found.screenshot, found.marks)
         told = await loop.run_in_executor(None, self._told, found, as_text, raw)
         return told._replace(set_of_marks=await drawing)
+
+    def _with_marks(self, screenshot: bytes, marks: list[Mark]) -> bytes:
+        """The set of marks; for a page that looks as it did last time, the same one. Takes its time."""
+        if self._drawn is None or self._drawn[:2] != (screenshot, marks):
+            self._drawn = (screenshot, marks, with_marks(screenshot, marks))
+        return self._drawn[2]
 
     async def _repeatedly(self, *, with_trees: bool, raw: bool) -> _Found:
         for _ in range(_TRIES - 1):
