@@ -33,6 +33,9 @@ TERMINAL_DEVIATIONS = {
     ("run_quoting", "semicolon at the end"),
 }
 
+#: What the reference was recorded with, but for the browser's own recordings.
+NO_BROWSER = ("--no-enable-browser",)
+
 pytestmark = pytest.mark.skipif(not TOOL.exists(), reason="the recordings are not at hand")
 
 
@@ -43,7 +46,7 @@ def replay(tmp_path: Path, profile: str, only: str, key: str, *flags: str) -> se
     """
     report = tmp_path / "report.json"
     environment = {"GLOVEBOX_VIEWER_URL_FILE": "/tmp/oh-server-url"}
-    with running_box(tmp_path / "ws", "--no-enable-browser", *flags, key=key, environment=environment) as box:
+    with running_box(tmp_path / "ws", *flags, key=key, environment=environment) as box:
         command = [
             sys.executable, str(TOOL), "compare", "--url", box.url, "--workspace", str(tmp_path / "ws"),
             "--golden", str(SHARED / "golden"), "--profile", profile, "--only", only, "--json", str(report),
@@ -58,21 +61,26 @@ def replay(tmp_path: Path, profile: str, only: str, key: str, *flags: str) -> se
 
 @pytest.mark.timeout(600)
 def test_http_and_file_recordings_are_answered_alike(tmp_path: Path) -> None:
-    plugins = ("--plugins", "agent_skills", "jupyter")
+    plugins = (*NO_BROWSER, "--plugins", "agent_skills", "jupyter")
     assert replay(tmp_path, "default", FILES, "golden-key-4711", *plugins) == DEVIATIONS
 
 
 @pytest.mark.timeout(600)
 def test_terminal_recordings_are_answered_alike(tmp_path: Path) -> None:
-    assert replay(tmp_path, "default", "^run", "golden-key-4711") == TERMINAL_DEVIATIONS
+    assert replay(tmp_path, "default", "^run", "golden-key-4711", *NO_BROWSER) == TERMINAL_DEVIATIONS
 
 
 @pytest.mark.timeout(300)
 def test_notebook_recordings_are_answered_alike(tmp_path: Path) -> None:
-    plugins = ("--plugins", "agent_skills", "jupyter")
+    plugins = (*NO_BROWSER, "--plugins", "agent_skills", "jupyter")
     assert replay(tmp_path, "default", "^ipython", "golden-key-4711", *plugins) == set()
 
 
 @pytest.mark.timeout(300)
 def test_a_box_without_key_and_plugins_answers_alike(tmp_path: Path) -> None:
-    assert replay(tmp_path, "bare", ".", "") == set()
+    assert replay(tmp_path, "bare", ".", "", *NO_BROWSER) == set()
+
+
+@pytest.mark.timeout(300)
+def test_browser_recordings_are_answered_alike(tmp_path: Path) -> None:
+    assert replay(tmp_path, "browser", ".", "golden-key-4711") == set()
