@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,16 +13,8 @@ import pytest
 from playwright.async_api import Locator, Page, Route, async_playwright
 
 from tests.server.viewing import pdf, running_viewer, until, writing
+from tests.support.chromium import CHROMIUM, FLAGS
 
-CHROMIUM = shutil.which("chromium")
-FLAGS = [
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 #: The darkest colour of a canvas: 0 if something is drawn, 255 if it is blank and white or transparent.
 DARKEST = """canvas => {
     if (!canvas.width) return 255;
@@ -32,8 +23,6 @@ DARKEST = """canvas => {
     for (let i = 0; i < data.length; i += 4) if (data[i + 3]) darkest = Math.min(darkest, data[i]);
     return darkest;
 }"""
-
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
 
 
 class Visit(NamedTuple):

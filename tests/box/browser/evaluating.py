@@ -6,7 +6,6 @@ import contextlib
 import importlib.util
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -19,6 +18,7 @@ import msgspec
 
 from glovebox.box.browser import wire
 from glovebox.box.browser.wire import Look, Ready, Seen, Setup, Step, Survey, Tabs, Told
+from tests.support.chromium import CHROMIUM
 from tests.support.running import wait_until
 
 TASK = "miniwob.click-test"
@@ -34,7 +34,7 @@ def miniwob_url() -> str:
 
 
 def chromium() -> str:
-    return shutil.which("chromium") or ""
+    return CHROMIUM or ""
 
 
 class Worker:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import threading
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -15,13 +14,9 @@ from playwright.async_api import Error as PlaywrightError
 
 from glovebox.box.browser.worker.acting import Acting
 from tests.box.browser.hands import Hands, OpenTabs, Site
+from tests.support.chromium import CHROMIUM, FLAGS
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
-
-FLAGS = (
-    *("--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"),
-    *("--disable-component-update", "--disable-sync"),
-)
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +34,7 @@ def address() -> Iterator[str]:
 async def chromium() -> AsyncIterator[Browser]:
     async with async_playwright() as playwright:
         playwright.selectors.set_test_id_attribute("bid")
-        browser = await playwright.chromium.launch(executable_path=shutil.which("chromium"), args=list(FLAGS))
+        browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         yield browser
         await browser.close()
 

@@ -13,6 +13,7 @@ from playwright.async_api import CDPSession, Frame, Page, async_playwright
 
 from glovebox.box.browser.worker.elements import bids_of, clickable_of, element_properties, frame_owners
 from glovebox.box.browser.worker.tree import FrameTree
+from tests.support.chromium import CHROMIUM, FLAGS
 
 _browsergym: Any = import_module("browsergym.core.observation")
 
@@ -77,7 +78,6 @@ _MARK = """([prefix, marker]) => {
   mark(document);
 }"""
 _SNAPSHOT = {"computedStyles": [], "includeDOMRects": True, "includePaintOrder": True}
-_FLAGS = ("--disable-gpu", "--disable-background-networking", "--disable-component-update", "--disable-sync")
 
 
 class Capture(NamedTuple):
@@ -99,7 +99,7 @@ def _captures() -> dict[str, Capture]:
 
 async def _capture_all() -> dict[str, Capture]:
     async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path="/usr/bin/chromium", args=_FLAGS)
+        browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         page = await browser.new_page(viewport={"width": 1280, "height": 720})
         captures = {name: await _capture(page, html) for name, html in PAGES.items()}
         await browser.close()

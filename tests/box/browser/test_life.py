@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pwd
 import signal
 import subprocess
 import sys
-import sysconfig
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
 import pytest
 
 from tests.box.browser.pages import Browser
-from tests.support.running import RunningBox, running_box, wait_until
+from tests.support.running import KEY, RunningBox, announced, running_box, wait_until
+from tests.support.users import PYTHON_PATH, usable_interpreter
 
 USER = "nobody"
-PACKAGES = sysconfig.get_paths()["purelib"]
-SOURCE = Path(__file__).parents[3] / "src"
 
 
 def chromiums(box: RunningBox) -> list[psutil.Process]:
@@ -132,84 +132,53 @@ def test_a_step_whose_process_is_killed_is_answered(tmp_path: Path) -> None:
         assert not browser.go("about:blank").error
 
 
-def test_a_browser_outlives_a_server_that_is_killed(tmp_path: Path) -> None:
-    state, page = str(tmp_path / "state"), "data:text/html,<title>Kept</title><input value=kept>"
+@pytest.mark.parametrize("same_port", [True, False])
+def test_a_browser_outlives_a_server_that_is_killed(tmp_path: Path, same_port: bool) -> None:
+    """With another port it does not: no page may reach the box at its new one."""
+    state, page = str(tmp_path / "state"), "data:text/html,<title>Kept</title><h1>Kept</h1>"
     with running_box(tmp_path / "ws", "--state-dir", state) as box:
-        first = Browser(box)
-        first.go(page)
+        Browser(box).go(page)
         pid = box.client.get("/browser").json()["pid"]
-        port = box.url.rpartition(":")[2]
-        os.kill(box.process.pid, signal.SIGKILL)
+        box.process.kill()
         box.process.wait(10)
-        again = restarted(tmp_path / "ws", state, port)
-        try:
-            client = again.client
-            assert client.get("/browser").json()["pid"] == pid
+        with restarted(tmp_path / "ws", state, box.url.rpartition(":")[2] if same_port else "0") as again:
             seen = Browser(again).act("noop(0)")
-            assert seen.url == page
-        finally:
-            again.process.terminate()
-            again.process.wait(20)
-            assert again.process.stdout is not None
-            again.process.stdout.close()
-            again.client.close()
-        wait_until(lambda: not psutil.pid_exists(pid), 10, what="the end of Chromium")
+            assert seen.url == (page if same_port else "about:blank")
+            assert (again.client.get("/browser").json()["pid"] == pid) is same_port
+            processes = chromiums(again)
+        wait_until(lambda: not living(processes), 10, what="the end of Chromium")
+        assert not psutil.pid_exists(pid)
 
 
-def restarted(workspace: Path, state: str, port: str) -> RunningBox:
+@contextlib.contextmanager
+def restarted(workspace: Path, state: str, port: str) -> Iterator[RunningBox]:
     """A second server for the same box."""
-    from tests.support.running import KEY, announced
-
     environment = {**os.environ, "SESSION_API_KEY": KEY, "HOME": str(workspace.parent)}
     environment["GLOVEBOX_VIEWER_URL_FILE"] = str(workspace.parent / "viewer-url")
     process = subprocess.Popen(
-        [
-            sys.executable,
-            "-m",
-            "glovebox",
-            "serve",
-            port,
-            "--working-dir",
-            str(workspace),
-            "--state-dir",
-            state,
-        ],
+        [sys.executable, "-m", "glovebox", "serve", port, "--working-dir", workspace, "--state-dir", state],
         stdout=subprocess.PIPE,
         text=True,
         env=environment,
     )
-    return RunningBox(process, announced(process), KEY, workspace)
-
-
-def usable_interpreter() -> str:
-    """A Python that another user can run, and that can import Playwright there."""
-    environment = {"PATH": os.environ["PATH"], "PYTHONPATH": f"{SOURCE}:{PACKAGES}"}
-    identity = pwd.getpwnam(USER)
-    for python in (sys.executable, "/usr/bin/python3"):
-        try:
-            tried = subprocess.run(
-                [python, "-c", "import playwright.async_api, glovebox, msgspec"],
-                env=environment,
-                cwd="/",
-                user=identity.pw_uid,
-                group=identity.pw_gid,
-                extra_groups=[],
-                capture_output=True,
-                check=False,
-            )
-        except OSError:
-            continue
-        if tried.returncode == 0:
-            return python
-    pytest.skip(f"no Python with Playwright that {USER} can run")
+    assert process.stdout is not None
+    try:
+        box = RunningBox(process, announced(process), KEY, workspace)
+        with box.client:
+            yield box
+    finally:
+        process.terminate()
+        process.wait(20)
+        process.stdout.close()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can start processes of others")
 def test_it_runs_as_the_sandbox_user(tmp_path: Path, site: str) -> None:
+    python = usable_interpreter(USER, "playwright.async_api", "glovebox", "msgspec")
     for directory in (tmp_path, *tmp_path.parents[:2]):
         directory.chmod(0o755)
-    flags = ("--username", USER, "--plugin-options", f"browser.python={usable_interpreter()}")
-    with running_box(tmp_path / "ws", *flags, environment={"PYTHONPATH": f"{SOURCE}:{PACKAGES}"}) as box:
+    flags = ("--username", USER, "--plugin-options", f"browser.python={python}")
+    with running_box(tmp_path / "ws", *flags, environment={"PYTHONPATH": PYTHON_PATH}) as box:
         browser = Browser(box)
         seen = browser.go(f"{site}/plain.html")
         uid = pwd.getpwnam(USER).pw_uid

@@ -4,41 +4,20 @@ from __future__ import annotations
 
 import os
 import pwd
-import subprocess
-import sys
-import sysconfig
 from pathlib import Path
 
 import pytest
 
 from tests.box.notebook.cells import Cells
 from tests.support.running import running_box
+from tests.support.users import PYTHON_PATH, usable_interpreter
 
 USER = "nobody"
-PACKAGES = sysconfig.get_paths()["purelib"]
-SOURCE = Path(__file__).parents[3] / "src"
-
-
-def usable_interpreter() -> str:
-    """A Python that another user can run, and that can import ipykernel there."""
-    environment = {"PATH": os.environ["PATH"], "PYTHONPATH": f"{SOURCE}:{PACKAGES}"}
-    identity = pwd.getpwnam(USER)
-    for python in (sys.executable, "/usr/bin/python3"):
-        try:
-            tried = subprocess.run(
-                [python, "-c", "import ipykernel, glovebox"], env=environment, cwd="/", user=identity.pw_uid,
-                group=identity.pw_gid, extra_groups=[], capture_output=True, check=False,
-            )  # fmt: skip
-        except OSError:
-            continue
-        if tried.returncode == 0:
-            return python
-    pytest.skip(f"no Python with ipykernel that {USER} can run")
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can start processes of others")
 def test_a_kernel_runs_as_the_sandbox_user(tmp_path: Path) -> None:
-    python = usable_interpreter()
+    python = usable_interpreter(USER, "ipykernel", "glovebox")
     for directory in (tmp_path, *tmp_path.parents[:2]):
         directory.chmod(0o755)
     secret = tmp_path / "secret"
@@ -46,7 +25,7 @@ def test_a_kernel_runs_as_the_sandbox_user(tmp_path: Path) -> None:
     secret.chmod(0o600)
     flags = ("--username", USER, "--plugins", "jupyter", "agent_skills",
              "--plugin-options", f"jupyter.python={python}")  # fmt: skip
-    environment = {"PYTHONPATH": f"{SOURCE}:{PACKAGES}"}
+    environment = {"PYTHONPATH": PYTHON_PATH}
     with running_box(tmp_path / "ws", *flags, environment=environment) as box:
         cells = Cells(box)
         assert cells.run("import getpass, os; print(getpass.getuser(), os.geteuid())").split() == [
