@@ -46,6 +46,10 @@ class _Lives:
     megabytes: list[float] = field(default_factory=list)
     processes: list[int] = field(default_factory=list)
 
+    def __str__(self) -> str:
+        weighed = f", {self.megabytes[-1]:.0f} MB" if self.megabytes else ""
+        return f"{self.seconds[-1]:.2f} s{weighed}" if self.seconds else "nothing yet"
+
 
 def measure_lives(openers: Openers, pages: str, plan: BrowserPlan, tally: Tally, say: Say) -> Findings:
     """Open each some times, in turns, one alone at a time; the last time it is weighed.

@@ -70,7 +70,7 @@ def _measure_large(
             tally.take(browser.name, step, browser.step(step.actions), step.name)
             for _ in range(plan.large_observations):
                 tally.take(browser.name, step, browser.observe(), _LARGE)
-        say(f"browser, {LARGE} elements: {browser.name} {tally.time(browser.name, _LARGE).values} ms")
+        say(f"browser, {LARGE} elements: {browser.name} {tally.shown(browser.name, _LARGE)}")
 
 
 def _findings(tally: Tally) -> Findings:

@@ -70,6 +70,11 @@ class Tally:
         answers = self._of(browser, measure)
         return self._median(browser, answers, answers.milliseconds)
 
+    def shown(self, browser: str, measure: str) -> str:
+        """The median time for whoever watches."""
+        values = self.time(browser, measure).values
+        return f"{values[0]:.0f} ms" if values else "no right answer"
+
     def size(self, browser: str, measure: str) -> Cell:
         """The median size of an answer, in kilobytes."""
         answers = self._of(browser, measure)
