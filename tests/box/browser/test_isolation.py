@@ -143,7 +143,7 @@ def test_chromium_calls_nobody_by_itself(tmp_path: Path) -> None:
     chromium.chmod(0o755)
     with running_box(tmp_path / "ws", "--chromium", str(chromium)) as box:
         Browser(box).go("data:text/html,<h1>Quiet</h1>")
-        Browser(box).act("noop(6000)")
+        Browser(box).act("noop(4000)")
         assert asked == []
         Browser(box).act('goto("http://site.example/")')
         assert asked, "the proxy is not used"

@@ -255,10 +255,9 @@ def test_frames_beyond_the_alphabet_can_be_used(browser: Browser, site: str) -> 
 # Scripts that do not end, and crashes.
 
 
-@pytest.mark.parametrize("way", ["Loop", "Later"])
-def test_a_script_that_does_not_end_is_ended(strict: Browser, site: str, way: str) -> None:
+def test_a_script_that_does_not_end_is_ended(strict: Browser, site: str) -> None:
     strict.go(f"{site}/busy")
-    seen = strict.act(f"click(<button '{way}'>)")
+    seen = strict.act("click(<button 'Later'>)")
     assert seen.kind == "browse"
     assert strict.box.run("echo alive") == "alive"
     assert strict.go(f"{site}/plain.html").bid("heading 'A heading'")
@@ -274,6 +273,7 @@ def test_a_chromium_that_was_killed_is_started_again(strict: Browser, site: str)
     strict.go(f"{site}/plain.html")
     pid = strict.box.client.get("/browser").json()["pid"]
     os.kill(pid, signal.SIGKILL)
-    wait_until(lambda: not Path(f"/proc/{pid}").exists(), what="Chromium to end")
+    wait_until(
+        lambda: strict.box.client.get("/browser").json().get("pid") not in (pid, None), 20, "a new one"
+    )
     assert strict.go(f"{site}/plain.html").bid("heading 'A heading'")
-    assert strict.box.client.get("/browser").json()["pid"] != pid

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 _PREFIX = "browsergym/"
 _INSTALL_CORE = "pip install 'glovebox-runtime[browsergym]'"
 _ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+_END_SECONDS = 5
 _ENDED = "The evaluation cannot go on, its browser has ended. "
 #: The most characters of the line that says why a task could not be started.
 _LONGEST_REASON = 1000
@@ -111,6 +112,9 @@ def _in_one_line(text: str) -> str:
 def _end(number: int, _: FrameType | None) -> NoReturn:
     for one in _ENDING:
         signal.signal(one, signal.SIG_IGN)  # the browser is being ended: once is enough
+    # Closing it may hang; it ends with this process too.
+    signal.signal(signal.SIGALRM, lambda *_: os._exit(128 + number))
+    signal.alarm(_END_SECONDS)
     sys.exit(128 + number)
 
 
