@@ -12,13 +12,13 @@ from typing import Literal
 
 from glovebox.box.browser import answers, wire
 from glovebox.box.browser.finding import find_chromium
+from glovebox.box.browser.options import BrowserOptions
 from glovebox.box.browser.process import NAME, BrowserProcess
 from glovebox.box.events import EventLog
 from glovebox.box.keeping import Keeper
 from glovebox.box.threads import Threads
 from glovebox.errors import BrowserError, BrowserNotStarted
 from glovebox.protocol.actions import BrowseInteractiveAction, BrowseURLAction
-from glovebox.protocol.base import Message
 from glovebox.protocol.browser import BrowserInfo, PageInfo
 from glovebox.protocol.events import BrowserChanged
 from glovebox.protocol.observations import BrowserOutputObservation, FileDownloadObservation
@@ -35,26 +35,6 @@ _EVALUATION_ENDED = (
 )
 #: A watcher that is this many pictures behind misses some.
 _BEHIND = 2
-
-
-class BrowserOptions(Message):
-    """Settings of the plugin."""
-
-    #: The size of pages.
-    width: int = 1280
-    height: int = 720
-    #: Whether actions may name places on the screen: mouse_click(x, y), keyboard_type(text) and so on.
-    coordinates: bool = False
-    #: How long pages may take to load, in seconds.
-    load_limit: float = 30.0
-    #: What pages that ask with confirm() or prompt() are answered.
-    dialogs: Literal["accept", "dismiss"] = "dismiss"
-    #: How long a page must be quiet after an action before it is looked at, in seconds.
-    settle: float = 0.1
-    #: The most characters of an accessibility tree, or of a page's text.
-    tree_limit: int = 400_000
-    #: The interpreter of the process that drives Chromium; empty for the one that runs the box.
-    python: str = ""
 
 
 class Browser:

@@ -5,17 +5,19 @@ from __future__ import annotations
 import asyncio
 import base64
 from collections.abc import AsyncGenerator, Callable
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from starlette.requests import Request
 from starlette.responses import Response
 
-from glovebox.box.browser.browser import Browser
 from glovebox.errors import RequestError
 from glovebox.http.endpoints import Answer, Endpoint, Parameter
 from glovebox.http.responses import ErrorBody, json_response
 from glovebox.http.sse import EVENTS, Stream, described, message
 from glovebox.protocol.browser import BrowserInfo, ScreencastFrame
+
+if TYPE_CHECKING:
+    from glovebox.box.browser.browser import Browser
 
 _FORMATS: dict[str, Literal["png", "jpeg"]] = {"png": "png", "jpeg": "jpeg"}
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from glovebox.box.browser.browser import Browser, BrowserOptions
 from glovebox.box.browser.endpoints import browser_endpoints
+from glovebox.box.browser.options import BrowserOptions
 from glovebox.box.executor import Call, Handler
 from glovebox.box.plugin import Context, Plugin
 from glovebox.errors import BrowserError, PluginFailed
 from glovebox.http.endpoints import Endpoint, Socket
 from glovebox.protocol.actions import BrowseInteractiveAction, BrowseURLAction
 from glovebox.protocol.observations import BrowserOutputObservation, FileDownloadObservation
+
+if TYPE_CHECKING:
+    from glovebox.box.browser.browser import Browser
 
 
 class BrowserPlugin(Plugin):
@@ -64,6 +67,8 @@ class BrowserPlugin(Plugin):
 
     async def start(self) -> None:
         """Be ready; a browser that an earlier server left is taken over."""
+        from glovebox.box.browser.browser import Browser
+
         self._browser = Browser(
             self._options,
             self.context.settings,

@@ -73,11 +73,10 @@ class Task:
         self._playwright = sync_playwright().start()
         self._setup = setup
         self._env: gymnasium.Env[Any, Any] | None = None
-        try:
+        with contextlib.ExitStack() as undo:
+            undo.callback(self.close)
             self._start(name, setup)
-        except BaseException:
-            self.close()
-            raise
+            undo.pop_all()
 
     def _start(self, name: str, setup: Setup) -> None:
         executable = setup.executable or self._playwright.chromium.executable_path
