@@ -7,7 +7,6 @@ import base64
 from glovebox.box.browser.wire import Seen, Told
 from glovebox.protocol.observations import BrowserOutputObservation, FileDownloadObservation
 
-DISABLED = "Browser functionality is not supported or disabled."
 TOO_LONG = "Browser environment took too long to respond."
 BROWSE = "browse"
 INTERACTIVE = "browse_interactive"

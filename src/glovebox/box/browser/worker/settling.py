@@ -44,10 +44,6 @@ class Activity:
             except TimeoutError:
                 continue
 
-    def forget(self) -> None:
-        """Whatever still runs is not waited for again."""
-        self._running.clear()
-
     def _navigating(self) -> bool:
         return any(request.is_navigation_request() for request in self._running)
 
