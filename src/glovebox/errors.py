@@ -8,14 +8,17 @@
     │   ├── HostNotAllowed     host_not_allowed        called by a name a web page could own
     │   ├── OriginNotAllowed   origin_not_allowed      called by a web page that may not
     │   ├── NotFound           not_found               no such endpoint
-    │   └── MethodNotAllowed   method_not_allowed      the endpoint does not know that method
+    │   ├── MethodNotAllowed   method_not_allowed      the endpoint does not know that method
+    │   └── NotAToolCall       not_a_tool_call         nothing that a model emits to call a tool
     ├── ActionError            action_failed           an action could not be carried out
     │   ├── UnknownEvent       unknown_event           neither an action nor anything known
     │   ├── UnknownAction      unknown_action          no action of that name
     │   ├── WrongArguments     wrong_arguments         unknown, missing or mistyped arguments
     │   ├── UnsupportedAction  unsupported_action      known, but nothing here carries it out
     │   ├── KeyReused          idempotency_key_reused  the key belongs to another action
-    │   └── Interrupted        action_interrupted      the box was restarted while it ran
+    │   ├── Interrupted        action_interrupted      the box was restarted while it ran
+    │   ├── UnknownTool        unknown_tool            no tool of that name
+    │   └── WrongToolArguments wrong_tool_arguments    arguments that the tool does not take
     ├── TerminalError          terminal_failed         a session or command could not be dealt with
     │   ├── NoSuchSession      no_such_session         no session has that name
     │   ├── SessionExists      session_exists          the name is taken
@@ -35,6 +38,10 @@
     │   └── BadKernel          bad_kernel              a name or kernelspec that cannot be
     ├── BrowserError           browser_failed          the browser could not be started or asked
     │   └── BrowserNotStarted  browser_not_started     there is nothing to be seen yet
+    ├── McpError               mcp_failed              something about MCP servers could not be done
+    │   ├── NoSuchMcpServer    no_such_mcp_server      no MCP server of that name is in the list
+    │   ├── NoSuchMcpProfile   no_such_mcp_profile     no profile of that name is in the configuration
+    │   └── BadMcpConfig       bad_mcp_config          MCP servers or profiles that cannot be
     └── TransferError          transfer_failed         an upload or download that was refused
         ├── BadArchive         bad_archive             not a zip, or one that must not be unpacked
         └── TooLarge           too_large               beyond the configured size
@@ -109,6 +116,13 @@ class MethodNotAllowed(RequestError):
     code = "method_not_allowed"
 
 
+class NotAToolCall(RequestError):
+    """The body holds nothing that a model emits to call a tool."""
+
+    code = "not_a_tool_call"
+    status = 422
+
+
 class ActionError(GloveboxError):
     """An action could not be carried out."""
 
@@ -149,6 +163,18 @@ class Interrupted(ActionError):
     """The box was restarted while the action ran; whether it took effect is not known."""
 
     code = "action_interrupted"
+
+
+class UnknownTool(ActionError):
+    """No tool has that name; the text names the nearest one."""
+
+    code = "unknown_tool"
+
+
+class WrongToolArguments(ActionError):
+    """The tool does not take these arguments; the text names the nearest ones."""
+
+    code = "wrong_tool_arguments"
 
 
 class TerminalError(GloveboxError):
@@ -277,6 +303,33 @@ class BrowserNotStarted(BrowserError):
 
     code = "browser_not_started"
     status = 409
+
+
+class McpError(GloveboxError):
+    """Something about MCP servers could not be done."""
+
+    code = "mcp_failed"
+
+
+class NoSuchMcpServer(McpError):
+    """No MCP server of that name is in the list."""
+
+    code = "no_such_mcp_server"
+    status = 404
+
+
+class NoSuchMcpProfile(McpError):
+    """No profile of that name is in the configuration."""
+
+    code = "no_such_mcp_profile"
+    status = 404
+
+
+class BadMcpConfig(McpError):
+    """MCP servers or profiles that break a rule; the text says which."""
+
+    code = "bad_mcp_config"
+    status = 422
 
 
 class TransferError(GloveboxError):

@@ -18,6 +18,7 @@ from glovebox.box.plugins import Plugins
 from glovebox.box.startup import Startup
 from glovebox.box.system.users import ensure_directory, ensure_user, give_directory
 from glovebox.box.threads import Threads
+from glovebox.box.tools import Toolbox
 from glovebox.http.endpoints import Endpoint, Socket
 from glovebox.protocol.base import Action
 from glovebox.protocol.openhands import Codec
@@ -66,6 +67,7 @@ class Box:
                 {**absent.HANDLERS, **handlers}, self.services.events, self.plugins.observers()
             )
             self.codec = _codec(handlers)
+            self.toolbox = self.services.toolbox = Toolbox(self.executor, handlers, self.services)
             stack.callback(self.closing.set)
             self._exit = stack.pop_all()
         return self

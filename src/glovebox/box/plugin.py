@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar
 
 from glovebox.box.events import EventLog
 from glovebox.box.executor import Handler, Observer
@@ -18,6 +18,9 @@ from glovebox.http.endpoints import Endpoint, Socket
 from glovebox.protocol.base import Message
 from glovebox.protocol.plugins import PluginInfo
 from glovebox.settings import Settings, plugin_options
+
+if TYPE_CHECKING:
+    from glovebox.box.tools import Toolbox, ToolSource
 
 OptionsT = TypeVar("OptionsT", bound=Message)
 
@@ -59,6 +62,10 @@ class Services:
     shell: Shell | None = None
     keeper: Keeper | None = None
     outputs: Outputs | None = None
+    #: Where tools of MCP servers come from.
+    routed: ToolSource | None = None
+    #: What models can call; there once the box is open.
+    toolbox: Toolbox | None = None
 
 
 class Context:
@@ -122,6 +129,17 @@ class Context:
         if self._services.keeper is None:
             raise PluginFailed(f"Plugin {self.name} needs a shell, and this box has none.")
         return self._services.keeper
+
+    @property
+    def toolbox(self) -> Toolbox:
+        """What models can call in this box.
+
+        Raises:
+            PluginFailed: the box is not open yet.
+        """
+        if self._services.toolbox is None:
+            raise PluginFailed(f"Plugin {self.name} needs the tools of the box before it is open.")
+        return self._services.toolbox
 
     def options(self, kind: type[OptionsT]) -> OptionsT:
         """The plugin's own settings.

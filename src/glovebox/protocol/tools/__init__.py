@@ -1,0 +1,5 @@
+"""Tools: what a box can do, as models are told of it and as they ask for it. Pure data.
+
+Whatever model it comes from, a call becomes an action and an observation becomes a result; `formats` knows
+how each kind of model writes these.
+"""
