@@ -51,12 +51,14 @@ class Keeper(Protocol):
         cwd: str | None = None,
         environment: Mapping[str, str] | None = None,
         files: Mapping[str, bytes] | None = None,
+        pipes: bool = False,
     ) -> Kept:
         """Start a process under a name that is free: letters, digits, dots and dashes.
 
         It sees the environment of commands and, on top, `environment`. `files` are put into its directory
         before it starts. `{directory}` in arguments, environment and files becomes the path of that
-        directory. Its standard input is empty.
+        directory. Its standard input is empty; with `pipes`, input and output are the named pipes `in` and
+        `out` in that directory, whose other ends the caller opens, and the first line of output is empty.
 
         Raises:
             OSError: it could not be started.

@@ -47,6 +47,8 @@ class Endpoint(msgspec.Struct, frozen=True):
     description: str = ""
     #: Exempt from the key: for probes that have none.
     open: bool = False
+    #: The key may also be shown as a bearer token, for clients that can do nothing else.
+    bearer: bool = False
     parameters: tuple[Parameter, ...] = ()
     #: The parts of the path in braces.
     path_parameters: tuple[Parameter, ...] = ()

@@ -61,6 +61,7 @@ def create_app(box: Box) -> ASGIApp:
             Guard,
             key=settings.session_api_key,
             open_paths=[one.path for one in endpoints if isinstance(one, Endpoint) and one.open],
+            bearer_paths=[one.path for one in endpoints if isinstance(one, Endpoint) and one.bearer],
             allowed_hosts=settings.allowed_hosts,
             origins=settings.cors_origins,
         )

@@ -46,6 +46,7 @@ class Guard:
     """ASGI middleware that lets a request through or answers 403.
 
     Probes and dashboards ask `open_paths` without a key; these reveal no secret and change nothing.
+    At `bearer_paths` the key may be a bearer token instead.
     """
 
     def __init__(
@@ -54,11 +55,13 @@ class Guard:
         *,
         key: str,
         open_paths: Iterable[str] = (),
+        bearer_paths: Iterable[str] = (),
         allowed_hosts: Iterable[str] = (),
         origins: Iterable[str] = (),
     ) -> None:
         self._app = app
         self._open_paths = frozenset(open_paths)
+        self._bearer_paths = frozenset(bearer_paths)
         self._key = key.encode()
         self._allowed_hosts = tuple(host.lower() for host in allowed_hosts)
         self._origins = frozenset(origin.rstrip("/").lower() for origin in origins)
@@ -77,7 +80,7 @@ class Guard:
                 return
             refused = self._wrong(given)
         else:
-            refused = self._refuse(headers)
+            refused = self._refuse(headers, bearer=scope["path"] in self._bearer_paths)
         if refused is None:
             await self._app(scope, receive, send)
         else:
@@ -116,9 +119,12 @@ class Guard:
         right = hmac.compare_digest(given.encode("utf-8", "replace"), self._key)
         return None if right else InvalidKey("Invalid API Key")
 
-    def _refuse(self, headers: Headers) -> RequestError | None:
+    def _refuse(self, headers: Headers, *, bearer: bool = False) -> RequestError | None:
         if self._key:
-            given = headers.get(KEY_HEADER, "").encode("latin-1")
+            shown = headers.get(KEY_HEADER, "")
+            if bearer and not shown:
+                shown = headers.get("authorization", "").removeprefix("Bearer ").strip()
+            given = shown.encode("latin-1")
             return None if hmac.compare_digest(given, self._key) else InvalidKey("Invalid API Key")
         host = _name_of(headers.get("host", ""))
         if host is None or not self._is_ours(host):

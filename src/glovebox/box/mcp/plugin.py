@@ -1,63 +1,224 @@
-"""MCP servers as a plugin: their list is checked and not routed yet."""
+"""MCP as a plugin: a router to MCP servers, and the box itself as one."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
-import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from glovebox.box.mcp.servers import StdioServer, parse_servers
-from glovebox.box.plugin import Plugin
-from glovebox.errors import RequestError
-from glovebox.http.endpoints import UNEXPECTED, Answer, Endpoint
-from glovebox.http.responses import ErrorBody, error_response, json_response, unexpected
-from glovebox.protocol.base import Message
+from glovebox.box.executor import Call, Handler
+from glovebox.box.mcp import config, remembering, shapes
+from glovebox.box.mcp.endpoints import STREAMS, mcp_endpoints
+from glovebox.box.mcp.options import McpOptions
+from glovebox.box.mcp.router import Listed, RoutedTools, Router
+from glovebox.box.mcp.servers import Server, parse_servers
+from glovebox.box.mcp.upstream import Unavailable
+from glovebox.box.plugin import Context, Plugin
+from glovebox.errors import SettingsError, UnknownTool, UnsupportedAction
+from glovebox.http.endpoints import Endpoint, Socket
+from glovebox.protocol.actions import MCPAction
+from glovebox.protocol.mcp import McpServers
+from glovebox.protocol.observations import MCPObservation
 
-_NO_ROUTER = (
-    "MCP routing is not part of this version: the list was checked and {count} server(s) were not started."
-)
+if TYPE_CHECKING:
+    from glovebox.box.mcp.serving import Served
 
-
-class McpUpdate(Message):
-    """What became of a new list of MCP servers."""
-
-    detail: str
-    router_error_log: str
+Answers = Callable[[Request], Awaitable[Response]]
 
 
 class McpPlugin(Plugin):
-    """Takes lists of MCP servers."""
+    """Brings the tools of MCP servers into the box. What speaks MCP is loaded when it is first needed."""
 
     name = "mcp"
+    needs = ("terminal",)
+    options = McpOptions
     starts = "first"
 
-    def endpoints(self) -> Iterable[Endpoint]:
-        """`/update_mcp_server`."""
-        text = {"type": "string"}
-        return [
-            Endpoint(
-                "POST", "/update_mcp_server", _update, "Replace the list of MCP servers",
-                {200: Answer("The list was taken.", McpUpdate), 400: Answer("Not a list.", ErrorBody),
-                 500: UNEXPECTED},
-                body={"type": "array", "items": {
-                    "type": "object", "required": ["name", "command"],
-                    "properties": {
-                        "name": text, "command": text,
-                        "args": {"type": ["array", "string"]}, "env": {"type": ["object", "string"]}}}},
-            ),
-        ]  # fmt: skip
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self._options = context.options(McpOptions)
+        self.router = Router(keeper=lambda: context.keeper, threads=context.threads, options=self._options)
+        context.services.routed = RoutedTools(self.router)
+        self._posted: list[Server] = []
+        self._config = config.Config()
+        self._profile = ""
+        self._opening = asyncio.Lock()
+        self._routing: Served | None = None
+        self._box: Served | None = None
+
+    def handlers(self) -> Iterable[Handler]:
+        """`call_tool_mcp`."""
+        return [self.call_tool_mcp]
+
+    def endpoints(self) -> Iterable[Endpoint | Socket]:
+        """`/update_mcp_server`, the mounts, and how servers are."""
+        return mcp_endpoints(self)
+
+    def gauges(self) -> Mapping[str, float]:
+        """How many servers there are, and how many are ready."""
+        upstreams = self.router.upstreams
+        return {"mcp_servers": len(upstreams), "mcp_servers_ready": sum(one.ready for one in upstreams)}
+
+    async def start(self) -> None:
+        """Begin with the servers of the configuration, and those that were posted to an earlier server."""
+        if self._options.config:
+            self._config = await self.context.threads.run(config.load, self._options.config)
+        self._profile = self._options.profile or self._config.profile
+        if self._profile and self._profile not in self._config.profiles:
+            known = ", ".join(self._config.profiles) or "none"
+            raise SettingsError(f"There is no profile {self._profile!r} of MCP servers. Profiles: {known}.")
+        if file := self._file():
+            self._posted = await self.context.threads.run(remembering.read, file)
+        self._apply()
+
+    async def stop(self) -> None:
+        """End all sessions and servers."""
+        served = [one for one in (self._routing, self._box) if one is not None]
+        self._routing = self._box = None
+        self.router.forget_listeners()
+        await asyncio.gather(*(one.close() for one in served))
+        await self.router.close()
+
+    async def health(self) -> dict[str, Any]:
+        """The state of each server."""
+        infos = [upstream.info() for upstream in self.router.upstreams]
+        return {"servers": {info.name: info.state for info in infos}}
+
+    async def call_tool_mcp(self, action: MCPAction, call: Call) -> MCPObservation:
+        """Call a tool of a server."""
+        if not self.router.mounted:
+            # The contract's words, which its clients show to people.
+            raise UnsupportedAction("'ActionExecutor' object has no attribute 'call_tool_mcp'")
+        await self._load()
+        from mcp.shared.exceptions import MCPError
+
+        async def tell(progress: float, total: float | None, message: str | None) -> None:
+            if message:
+                call.output(message if message.endswith("\n") else f"{message}\n")
+
+        try:
+            result = await self.router.call(
+                action.name, action.arguments, limit=action.timeout, progress=tell
+            )
+            content = shapes.observed(result.model_dump(by_alias=True, mode="json", exclude_none=True))
+        except UnknownTool as error:
+            text = f"No matching MCP agent found for tool name: {action.name}"
+            raise UnknownTool(f"{text}. {error}") from error
+        except TimeoutError:
+            limit = action.timeout or self.router.limit_of(action.name)
+            content = shapes.failed(shapes.timed_out(action.name, limit))
+        except (MCPError, Unavailable) as error:
+            content = shapes.failed(str(error))
+        return MCPObservation(content=content, name=action.name, arguments=action.arguments)
+
+    async def post(self, posted: list[Any]) -> None:
+        """Have the servers of a list that the contract's clients post.
+
+        Raises:
+            RequestError: an entry breaks a rule.
+        """
+        await self._replace(list(parse_servers(posted)))
+
+    async def put(self, given: Any) -> None:
+        """Have the servers of such an object as configurations are.
+
+        Raises:
+            BadMcpConfig: it breaks a rule.
+        """
+        await self._replace(list(config.parse(given).servers.values()))
+
+    async def use(self, profile: str) -> None:
+        """Have the servers of another profile; of none, all of the configuration.
+
+        Raises:
+            NoSuchMcpProfile: there is no such profile.
+        """
+        self._config.chosen(profile)
+        self._profile = profile
+        self._apply()
+
+    def report(self) -> McpServers:
+        """How all servers are."""
+        return McpServers(
+            servers=[upstream.info() for upstream in self.router.upstreams],
+            profile=self._profile,
+            profiles=self._config.profiles,
+        )
+
+    async def streamable(self, request: Request) -> Response:
+        """The router over streamable HTTP."""
+        return _delegated((await self._served()).streamable)
+
+    def events(self, messages: str) -> Answers:
+        """The router over server-sent events, for clients that post to that path."""
+
+        async def answer(request: Request) -> Response:
+            return _delegated((await self._served()).events(messages))
+
+        return answer
+
+    def posts(self, messages: str) -> Answers:
+        """What takes the messages of these clients."""
+
+        async def answer(request: Request) -> Response:
+            return _delegated((await self._served()).posts(messages))
+
+        return answer
+
+    async def own(self, request: Request) -> Response:
+        """The box itself over streamable HTTP."""
+        async with self._opening:
+            if self._box is None:
+                await self._load()
+                from glovebox.box.mcp.own.server import BoxServer
+                from glovebox.box.mcp.serving import Served
+
+                own = BoxServer(self.context.toolbox, self.context.services)
+                self.router.listen(own.tools_changed)
+                self._box = Served(own.server, close=own.close)
+        return _delegated(self._box.streamable)
+
+    async def _served(self) -> Served:
+        async with self._opening:
+            if self._routing is None:
+                await self._load()
+                from glovebox.box.mcp.audience import Audience
+                from glovebox.box.mcp.facade import routing_server
+                from glovebox.box.mcp.serving import Served
+
+                audience = Audience()
+                self.router.listen(audience.tools_changed)
+                server = routing_server(self.router, audience)
+                self._routing = Served(server, close=audience.close, messages=tuple(STREAMS.values()))
+        return self._routing
+
+    async def _load(self) -> None:
+        from glovebox.box.mcp.reaching import load_sdk
+
+        await self.context.threads.run(load_sdk)
+
+    async def _replace(self, servers: list[Server]) -> None:
+        self._posted = servers
+        self._apply()
+        if file := self._file():
+            await self.context.threads.run(remembering.write, file, servers)
+
+    def _apply(self) -> None:
+        """Put the list together: of the configuration, and of clients, who win where names are the same."""
+        posted = {server.name for server in self._posted}
+        chosen = [one for one in self._config.chosen(self._profile) if one.name not in posted]
+        self.router.update(
+            [*(Listed(one, "file") for one in chosen), *(Listed(one, "posted") for one in self._posted)]
+        )
+
+    def _file(self) -> str | None:
+        return self.context.keeper.state_file("mcp-servers")
 
 
-async def _update(request: Request) -> Response:
-    """Check a posted list of MCP servers."""
-    try:
-        posted = msgspec.json.decode(await request.body())
-        if not isinstance(posted, list):
-            return error_response(400, RequestError("Request must be a list of MCP tools to sync"))
-        servers: list[StdioServer] = parse_servers(posted)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, RequestError):
-        return unexpected()
-    told = _NO_ROUTER.format(count=len(servers)) if servers else ""
-    return json_response(McpUpdate(detail="MCP server updated successfully", router_error_log=told))
+def _delegated(application: Any) -> Response:
+    from glovebox.box.mcp.serving import Delegated
+
+    return Delegated(application)

@@ -1,10 +1,16 @@
-"""The list of MCP stdio servers a client posts, checked by the contract's rules."""
+"""MCP servers as they are named to a box, checked by the contract's rules.
+
+The contract posts a list of programs. A configuration names programs and addresses in the form that desktop
+clients have made common: `{"mcpServers": {"fetch": {"command": "uvx", "args": ["mcp-server-fetch"]}}}`.
+"""
 
 from __future__ import annotations
 
 import re
 import shlex
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Literal
+from urllib.parse import SplitResult, urlsplit
 
 from glovebox.errors import RequestError
 from glovebox.protocol.base import Message
@@ -12,6 +18,18 @@ from glovebox.protocol.base import Message
 NAME = re.compile(r"[a-zA-Z0-9_-]+\Z")
 VARIABLE = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*\Z")
 KEYS = frozenset({"name", "command", "args", "env"})
+REMOTE_KEYS = frozenset({"name", "url", "type", "transport", "api_key", "headers", "timeout"})
+SCHEMES = ("http", "https", "ws", "wss")
+#: How others call the two ways to speak to an address.
+TRANSPORTS: dict[str, Literal["sse", "http"]] = {
+    "sse": "sse",
+    "http": "http",
+    "shttp": "http",
+    "streamable-http": "http",
+    "streamable_http": "http",
+    "streamableHttp": "http",
+}
+LONGEST_TIMEOUT = 3600
 
 
 class StdioServer(Message):
@@ -21,6 +39,40 @@ class StdioServer(Message):
     command: str
     args: list[str]
     env: dict[str, str]
+
+
+class RemoteServer(Message):
+    """An MCP server at an address."""
+
+    name: str
+    url: str
+    transport: Literal["sse", "http"]
+    api_key: str | None = None
+    headers: dict[str, str] = {}
+    #: Seconds that a call may take.
+    timeout: float | None = 60
+
+
+Server = StdioServer | RemoteServer
+
+
+def parse_named(given: Any) -> list[Server]:
+    """The servers of an object that names each.
+
+    Raises:
+        RequestError: an entry breaks a rule; the text says which.
+    """
+    if not isinstance(given, dict):
+        raise RequestError("mcpServers must be an object of servers by name")
+    servers: list[Server] = []
+    for name, entry in given.items():
+        if not isinstance(entry, dict):
+            raise RequestError(f"{name}: an MCP server must be an object, not {type(entry).__name__}")
+        try:
+            servers.append(_remote(name, entry) if "url" in entry else _named(name, entry))
+        except RequestError as error:
+            raise RequestError(f"{name}: {error}") from error
+    return servers
 
 
 def parse_servers(posted: list[Any]) -> list[StdioServer]:
@@ -43,6 +95,61 @@ def _parse(entry: Any) -> StdioServer:
         args=_args(entry.get("args", [])),
         env=_env(entry.get("env", {})),
     )
+
+
+def _named(name: Any, entry: Mapping[str, Any]) -> StdioServer:
+    others = {key: value for key, value in entry.items() if key != "type"}
+    if entry.get("type", "stdio") != "stdio":
+        raise RequestError("a server that is not of type stdio needs a url")
+    return _parse({**others, "name": name})
+
+
+def _remote(name: Any, entry: Mapping[str, Any]) -> RemoteServer:
+    if unknown := set(entry) - REMOTE_KEYS:
+        raise RequestError(f"An MCP server at an address has no {', '.join(sorted(map(str, unknown)))}")
+    url = _url(entry["url"])
+    kind = entry.get("transport", entry.get("type", "sse" if url.rstrip("/").endswith("/sse") else "http"))
+    if not isinstance(kind, str) or kind not in TRANSPORTS:
+        raise RequestError(f"type must be one of {', '.join(TRANSPORTS)}")
+    key = entry.get("api_key")
+    if not (key is None or isinstance(key, str)):
+        raise RequestError("api_key must be a string")
+    headers = entry.get("headers", {})
+    if not (isinstance(headers, dict) and all(isinstance(value, str) for value in headers.values())):
+        raise RequestError("headers must be an object of strings")
+    return RemoteServer(
+        name=_name(name), url=url, transport=TRANSPORTS[kind], api_key=key, headers=headers,
+        timeout=_timeout(entry.get("timeout", 60)),
+    )  # fmt: skip
+
+
+def _url(value: Any) -> str:
+    url = _text(value, "URL")
+    try:
+        parts: SplitResult = urlsplit(url)
+        host = parts.hostname
+        _ = parts.port
+    except ValueError as error:
+        raise RequestError(f"Invalid URL format: {error}") from error
+    if not parts.scheme:
+        raise RequestError("URL must include a scheme (http:// or https://)")
+    if not host:
+        raise RequestError("URL must include a valid domain/host")
+    if parts.scheme not in SCHEMES:
+        raise RequestError("URL scheme must be http, https, ws, or wss")
+    return url
+
+
+def _timeout(value: Any) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise RequestError("Timeout must be a number of seconds")
+    if not value > 0:
+        raise RequestError("Timeout must be positive")
+    if value > LONGEST_TIMEOUT:
+        raise RequestError(f"Timeout cannot exceed {LONGEST_TIMEOUT} seconds")
+    return value
 
 
 def _text(value: Any, what: str) -> str:

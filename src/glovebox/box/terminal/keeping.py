@@ -28,6 +28,10 @@ _PLACE = "{directory}"
 _RECORD = "process.json"
 #: An input that is empty, not the terminal: nobody is there to type.
 _WITHOUT_INPUT = ("/bin/sh", "-c", 'exec "$@" </dev/null', "sh")
+#: Input and output through pipes; the empty line says that both are open.
+_WITH_PIPES = (
+    "/bin/sh", "-c", 'exec <"$1/in" >"$1/out"; shift; echo; exec "$@"', "sh", _PLACE,
+)  # fmt: skip
 
 
 class _Record(Message):
@@ -128,6 +132,7 @@ class ProcessKeeper:
         cwd: str | None = None,
         environment: Mapping[str, str] | None = None,
         files: Mapping[str, bytes] | None = None,
+        pipes: bool = False,
     ) -> KeptProcess:
         """Start a process.
 
@@ -136,7 +141,7 @@ class ProcessKeeper:
         """
         if name in self._processes:
             raise FileExistsError(f"There is a process {name!r} already.")
-        log, directory = await self.threads.run(self._prepare, name, files or {})
+        log, directory = await self.threads.run(self._prepare, name, files or {}, pipes)
 
         def placed(text: str) -> str:
             return text.replace(_PLACE, directory)
@@ -146,7 +151,7 @@ class ProcessKeeper:
         own = {key: placed(value) for key, value in (environment or {}).items()}
         spec = ShellSpec(
             name=PREFIX + name,
-            arguments=[*_WITHOUT_INPUT, *map(placed, arguments)],
+            arguments=[*map(placed, _WITH_PIPES if pipes else _WITHOUT_INPUT), *map(placed, arguments)],
             environment={**self._environment, **account.variables, **own, MARK: PREFIX + name},
             cwd=cwd or self._working_dir,
             rows=24,
@@ -194,7 +199,7 @@ class ProcessKeeper:
     def _log(self, name: str) -> str:
         return os.path.join(self._state.kept(name), "log")
 
-    def _prepare(self, name: str, files: Mapping[str, bytes]) -> tuple[str, str]:
+    def _prepare(self, name: str, files: Mapping[str, bytes], pipes: bool) -> tuple[str, str]:
         """Make the directories of a process: for its log, and its own. Blocks."""
         log = self._log(name)
         # Not below the state directory, which nobody else may enter; and short, for sockets in it.
@@ -205,6 +210,9 @@ class ProcessKeeper:
             made.append(path)
             with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as opened:
                 opened.write(data.replace(_PLACE.encode(), os.fsencode(directory)))
+        for end in ("in", "out") if pipes else ():
+            made.append(os.path.join(directory, end))
+            os.mkfifo(made[-1], 0o600)
         if self._account.switch:
             for path in made:
                 os.chown(path, self._account.uid, self._account.gid)

@@ -1,0 +1,222 @@
+"""What is served of MCP servers: the mounts of the contract, and how the servers are."""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from glovebox.errors import BadMcpConfig, NotFound, RequestError
+from glovebox.http.endpoints import UNEXPECTED, Answer, Endpoint, Parameter
+from glovebox.http.responses import ErrorBody, error_response, json_response, refused, unexpected
+from glovebox.protocol.base import Message
+from glovebox.protocol.mcp import McpLog, McpServerInfo, McpServers
+
+if TYPE_CHECKING:
+    from glovebox.box.mcp.plugin import McpPlugin
+
+EVENTS = "text/event-stream"
+#: Where clients of server-sent events connect, and where they post.
+STREAMS = {"/mcp/sse": "/mcp/messages/", "/sse": "/messages/"}
+ROUTER = "/mcp"
+BOX = "/mcp/box"
+_LOG = 64 << 10
+_UNAUTHORIZED = b'{"error": "invalid_token", "error_description": "Authentication required"}'
+_CHALLENGE = 'Bearer error="invalid_token", error_description="Authentication required"'
+
+_RPC = {"type": "object", "properties": {"jsonrpc": {"const": "2.0"}, "method": {"type": "string"}}}
+
+
+class McpUpdate(Message):
+    """What became of a new list of MCP servers."""
+
+    detail: str
+    router_error_log: str
+
+
+def mcp_endpoints(plugin: McpPlugin) -> list[Endpoint]:
+    """Everything."""
+    return [_update(plugin), *_mounts(plugin), *_own(plugin), *_servers(plugin), *_profiles(plugin)]
+
+
+def _update(plugin: McpPlugin) -> Endpoint:
+    async def update(request: Request) -> Response:
+        try:
+            posted = msgspec.json.decode(await request.body())
+            if not isinstance(posted, list):
+                return error_response(400, RequestError("Request must be a list of MCP tools to sync"))
+            await plugin.post(posted)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, RequestError):
+            return unexpected()
+        return json_response(McpUpdate(detail="MCP server updated successfully", router_error_log=""))
+
+    text = {"type": "string"}
+    return Endpoint(
+        "POST", "/update_mcp_server", update, "Replace the list of MCP servers",
+        {200: Answer("The list is in force.", McpUpdate), 400: Answer("Not a list.", ErrorBody),
+         500: UNEXPECTED},
+        description="Servers that are in both lists go on undisturbed. Each is started in the background; "
+        "`GET /mcp/servers` tells how it is.",
+        body={"type": "array", "items": {
+            "type": "object", "required": ["name", "command"],
+            "properties": {
+                "name": text, "command": text,
+                "args": {"type": ["array", "string"]}, "env": {"type": ["object", "string"]}}}},
+    )  # fmt: skip
+
+
+def _mounts(plugin: McpPlugin) -> list[Endpoint]:
+    """The aggregated servers. Clients show the key twice here: in the header of the box, and as a bearer."""
+
+    def guarded(answer: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
+        async def handle(request: Request) -> Response:
+            if not plugin.router.mounted:
+                return error_response(404, NotFound("Not Found"))
+            key = plugin.context.settings.session_api_key
+            if key and not _bears(request, key):
+                return Response(
+                    _UNAUTHORIZED, 401, {"WWW-Authenticate": _CHALLENGE}, media_type="application/json"
+                )
+            return await answer(request)
+
+        return handle
+
+    answers = {
+        401: Answer("The bearer token is missing or wrong.", {"type": "object"}),
+        404: Answer("There is no MCP server, or no such session.", ErrorBody),
+    }
+    mounts = []
+    for path, messages in STREAMS.items():
+        mounts += [
+            Endpoint(
+                "GET", path, guarded(plugin.events(messages)), "The tools of all MCP servers, over SSE",
+                {200: Answer("Server-sent events of MCP's older transport.", {"type": "string"}, EVENTS),
+                 **answers},
+            ),
+            Endpoint(
+                "POST", messages, guarded(plugin.posts(messages)), "A message of a client over SSE",
+                {202: Answer("Accepted; the answer comes as an event.", {"type": "string"}, "text/plain"),
+                 400: Answer("No session is named, or not properly.", {"type": "string"}, "text/plain"),
+                 **answers},
+                parameters=(Parameter("session_id", {"type": "string"}, "As the first event gave it."),),
+                body=_RPC,
+            ),
+        ]  # fmt: skip
+    streamable = guarded(plugin.streamable)
+    return [*mounts, *_streamable(ROUTER, streamable, "The tools of all MCP servers", answers)]
+
+
+def _own(plugin: McpPlugin) -> list[Endpoint]:
+    return _streamable(BOX, plugin.own, "The box itself as an MCP server", {})
+
+
+def _streamable(
+    path: str, handle: Callable[[Request], Awaitable[Response]], summary: str, answers: dict[int, Answer]
+) -> list[Endpoint]:
+    """The three methods of streamable HTTP."""
+    message = Answer("An MCP message, or a stream of them.", {"type": "object"})
+    wrong = Answer("Not what the protocol asks for.", {"type": "object"})
+    odd = {400: wrong, 404: wrong, 405: wrong, 406: wrong, 409: wrong, 415: wrong}
+    return [
+        Endpoint(
+            "POST", path, handle, f"{summary}, over streamable HTTP",
+            {200: message, 202: Answer("Accepted.", None), **odd, 413: wrong, **answers}, body=_RPC,
+            bearer=path == BOX,
+        ),
+        Endpoint(
+            "GET", path, handle, f"{summary}: what they have to say by themselves",
+            {200: Answer("Server-sent events.", {"type": "string"}, EVENTS), **odd, **answers},
+            bearer=path == BOX,
+        ),
+        Endpoint(
+            "DELETE", path, handle, f"{summary}: end a session",
+            {200: Answer("It has ended.", None), **odd, **answers},
+            bearer=path == BOX,
+        ),
+    ]  # fmt: skip
+
+
+def _servers(plugin: McpPlugin) -> list[Endpoint]:
+    async def every(request: Request) -> Response:
+        return json_response(plugin.report())
+
+    async def replace(request: Request) -> Response:
+        try:
+            given = msgspec.json.decode(await request.body())
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            return refused(BadMcpConfig(f"The body is not JSON: {error}"))
+        await plugin.put(given)
+        return json_response(plugin.report())
+
+    async def one(request: Request) -> Response:
+        return json_response(plugin.router.upstream(request.path_params["name"]).info())
+
+    async def restart(request: Request) -> Response:
+        upstream = plugin.router.upstream(request.path_params["name"])
+        upstream.restart()
+        return json_response(upstream.info())
+
+    async def log(request: Request) -> Response:
+        upstream = plugin.router.upstream(request.path_params["name"])
+        return json_response(McpLog(name=upstream.name, text=await upstream.printed(_LOG)))
+
+    path = (Parameter("name", {"type": "string"}, "The name of the server."),)
+    info = Answer("The server.", McpServerInfo)
+    unknown = Answer("No server has that name.", ErrorBody)
+    return [
+        Endpoint(
+            "GET", "/mcp/servers", every, "The MCP servers of the box and how they are",
+            {200: Answer("All of them, in their order.", McpServers)},
+        ),
+        Endpoint(
+            "PUT", "/mcp/servers", replace, "Replace the posted MCP servers, addresses included",
+            {200: Answer("The list is in force.", McpServers), 422: Answer("A rule is broken.", ErrorBody)},
+            body={"type": "object", "required": ["mcpServers"],
+                  "properties": {"mcpServers": {"type": "object"}}},
+        ),
+        Endpoint(
+            "GET", "/mcp/servers/{name}", one, "An MCP server and how it is",
+            {200: info, 404: unknown}, path_parameters=path,
+        ),
+        Endpoint(
+            "POST", "/mcp/servers/{name}/restart", restart, "End an MCP server and start it anew",
+            {200: info, 404: unknown}, path_parameters=path,
+        ),
+        Endpoint(
+            "GET", "/mcp/servers/{name}/log", log, "What an MCP server printed besides messages",
+            {200: Answer("The end of it, without secrets.", McpLog), 404: unknown}, path_parameters=path,
+        ),
+    ]  # fmt: skip
+
+
+def _profiles(plugin: McpPlugin) -> list[Endpoint]:
+    async def use(request: Request) -> Response:
+        await plugin.use(request.path_params["name"])
+        return json_response(plugin.report())
+
+    async def all_of_them(request: Request) -> Response:
+        await plugin.use("")
+        return json_response(plugin.report())
+
+    path = (Parameter("name", {"type": "string"}, "The name of the profile."),)
+    servers = Answer("The servers that are in force now.", McpServers)
+    return [
+        Endpoint(
+            "PUT", "/mcp/profiles/{name}", use, "Use the MCP servers of a profile",
+            {200: servers, 404: Answer("No profile has that name.", ErrorBody)}, path_parameters=path,
+        ),
+        Endpoint(
+            "DELETE", "/mcp/profiles", all_of_them, "Use all MCP servers of the configuration",
+            {200: servers},
+        ),
+    ]  # fmt: skip
+
+
+def _bears(request: Request, key: str) -> bool:
+    scheme, _, token = request.headers.get("authorization", "").partition(" ")
+    right = hmac.compare_digest(token.strip().encode("latin-1"), key.encode())
+    return scheme.lower() == "bearer" and right

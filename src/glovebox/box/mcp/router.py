@@ -1,0 +1,191 @@
+"""All MCP servers of a box as one: their tools under one roof, each call to the server it belongs to."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from glovebox.box.keeping import Keeper
+from glovebox.box.mcp.naming import find, public_names, unknown
+from glovebox.box.mcp.options import McpOptions
+from glovebox.box.mcp.servers import RemoteServer, Server
+from glovebox.box.mcp.upstream import Unavailable, Upstream
+from glovebox.box.threads import Threads
+from glovebox.errors import NoSuchMcpServer, UnknownTool
+
+if TYPE_CHECKING:
+    import mcp_types
+    from mcp.shared.dispatcher import ProgressFnT
+
+    from glovebox.protocol.tools.base import Tool
+
+Source = Literal["posted", "file"]
+
+
+class Listed(NamedTuple):
+    """A server, and where it was named."""
+
+    server: Server
+    source: Source
+
+
+class Router:
+    """Keeps the servers of a list ready, and finds the one that a tool belongs to."""
+
+    def __init__(self, *, keeper: Callable[[], Keeper], threads: Threads, options: McpOptions) -> None:
+        self.threads = threads
+        self._keeper = keeper
+        self._options = options
+        self._upstreams: dict[str, Upstream] = {}
+        self._listeners: list[Callable[[], None]] = []
+        self._ending: set[asyncio.Task[None]] = set()
+
+    @property
+    def mounted(self) -> bool:
+        """Whether there is a server at all."""
+        return bool(self._upstreams)
+
+    @property
+    def upstreams(self) -> list[Upstream]:
+        """The servers, in their order."""
+        return list(self._upstreams.values())
+
+    def listen(self, changed: Callable[[], None]) -> None:
+        """Have someone told when there may be other tools."""
+        self._listeners.append(changed)
+
+    def forget_listeners(self) -> None:
+        """Tell nobody any more."""
+        self._listeners.clear()
+
+    def upstream(self, name: str) -> Upstream:
+        """The server of a name.
+
+        Raises:
+            NoSuchMcpServer: there is none.
+        """
+        if name not in self._upstreams:
+            raise NoSuchMcpServer(f"There is no MCP server {name!r}.")
+        return self._upstreams[name]
+
+    def update(self, servers: Sequence[Listed]) -> None:
+        """Have exactly these servers. Those that stay as they are go on undisturbed, calls and all."""
+        before, self._upstreams = self._upstreams, {}
+        wanted = {listed.server.name: listed for listed in servers}
+        stay = {
+            name for name, listed in wanted.items() if name in before and before[name].server == listed.server
+        }
+        for name, upstream in before.items():
+            if name not in stay:
+                self._end(upstream)
+        for name, listed in wanted.items():
+            if name in stay:
+                before[name].source = listed.source
+            self._upstreams[name] = before[name] if name in stay else self._begin(listed)
+        self._changed()
+
+    async def tools(self) -> list[tuple[str, mcp_types.Tool]]:
+        """All tools with the names that clients see, once every server has said what it has or failed."""
+        await self._settled()
+        by_server = {name: {tool.name: tool for tool in one.tools} for name, one in self._upstreams.items()}
+        names = public_names({server: list(own) for server, own in by_server.items()})
+        return [(name, by_server[place.server][place.tool]) for name, place in names.items()]
+
+    async def call(
+        self,
+        name: str,
+        arguments: Mapping[str, Any],
+        *,
+        limit: float | None = None,
+        progress: ProgressFnT | None = None,
+    ) -> mcp_types.CallToolResult:
+        """Call a tool.
+
+        Raises:
+            UnknownTool: no server has it.
+            MCPError: the server answered with an error.
+            Unavailable: the server cannot be asked.
+            TimeoutError: it took too long.
+        """
+        if find(name, self._tool_names()) is None:
+            await self._settled()
+        names = self._tool_names()
+        place = find(name, names)
+        if place is None:
+            raise UnknownTool(self._unknown(name, names))
+        upstream = self._upstreams[place.server]
+        own = upstream.server.timeout if isinstance(upstream.server, RemoteServer) else None
+        async with asyncio.timeout(limit if limit is not None else own):
+            return await upstream.call(place.tool, arguments, progress)
+
+    def limit_of(self, name: str) -> float | None:
+        """How long a call of a tool may take, if its server was given a limit."""
+        place = find(name, self._tool_names())
+        server = self._upstreams[place.server].server if place else None
+        return server.timeout if isinstance(server, RemoteServer) else None
+
+    async def close(self) -> None:
+        """End all servers."""
+        upstreams, self._upstreams = self.upstreams, {}
+        for upstream in upstreams:
+            self._end(upstream)
+        await asyncio.gather(*self._ending)
+
+    def _unknown(self, name: str, names: Mapping[str, Sequence[str]]) -> str:
+        """What is said of a tool that is not there: perhaps its server is down."""
+        for upstream in self._upstreams.values():
+            if not upstream.ready and (len(self._upstreams) == 1 or name.startswith(f"{upstream.name}_")):
+                raise Unavailable(upstream.unavailable())
+        return unknown(name, public_names(names))
+
+    def _tool_names(self) -> dict[str, list[str]]:
+        return {name: [tool.name for tool in one.tools] for name, one in self._upstreams.items()}
+
+    async def _settled(self) -> None:
+        await asyncio.gather(*(upstream.settled.wait() for upstream in self._upstreams.values()))
+
+    def _begin(self, listed: Listed) -> Upstream:
+        return Upstream(
+            listed.server, listed.source, keeper=self._keeper(), threads=self.threads,
+            options=self._options, changed=self._changed,
+        )  # fmt: skip
+
+    def _end(self, upstream: Upstream) -> None:
+        ending = asyncio.create_task(upstream.close())
+        self._ending.add(ending)
+        ending.add_done_callback(self._ending.discard)
+
+    def _changed(self) -> None:
+        for listener in self._listeners:
+            listener()
+
+
+class RoutedTools:
+    """The same tools in nobody's format, for the box's own list."""
+
+    def __init__(self, router: Router) -> None:
+        self._router = router
+
+    async def tools(self) -> list[Tool]:
+        """Those there are now."""
+        from glovebox.protocol.tools.base import Tool
+
+        if not self._router.mounted:
+            return []
+        found = []
+        for name, tool in await self._router.tools():
+            hints = tool.annotations
+            found.append(
+                Tool(
+                    name=name,
+                    description=tool.description or tool.title or "",
+                    input_schema=tool.input_schema,
+                    title=tool.title or "",
+                    read_only=bool(hints and hints.read_only_hint),
+                    destructive=not (hints and hints.destructive_hint is False),
+                    idempotent=bool(hints and hints.idempotent_hint),
+                    open_world=not (hints and hints.open_world_hint is False),
+                )
+            )
+        return found
