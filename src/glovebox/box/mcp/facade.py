@@ -10,13 +10,14 @@ from mcp.shared.exceptions import MCPError
 
 from glovebox import __version__
 from glovebox.box.mcp.audience import Audience, ChangingServer
+from glovebox.box.mcp.belongings import Belongings
 from glovebox.box.mcp.router import Router
 from glovebox.box.mcp.shapes import timed_out
 from glovebox.box.mcp.upstream import Unavailable
 from glovebox.errors import UnknownTool
 
 
-def routing_server(router: Router, audience: Audience) -> ChangingServer:
+def routing_server(router: Router, audience: Audience, others: Belongings) -> ChangingServer:
     """A server of the SDK that passes everything on."""
 
     async def tools(
@@ -37,6 +38,11 @@ def routing_server(router: Router, audience: Audience) -> ChangingServer:
         version=__version__,
         on_list_tools=tools,
         on_call_tool=call,
+        on_list_prompts=others.prompts,
+        on_get_prompt=others.prompt,
+        on_list_resources=others.resources,
+        on_list_resource_templates=others.templates,
+        on_read_resource=others.read,
         on_subscriptions_listen=audience.listening,
     )
     server.middleware.append(audience)

@@ -186,12 +186,14 @@ class McpPlugin(Plugin):
             if self._routing is None:
                 await self._load()
                 from glovebox.box.mcp.audience import Audience
+                from glovebox.box.mcp.belongings import Belongings
                 from glovebox.box.mcp.facade import routing_server
                 from glovebox.box.mcp.serving import Served
 
                 audience = Audience()
                 self.router.listen(audience.tools_changed)
-                server = routing_server(self.router, audience)
+                others = Belongings(self.router, self._options.start_limit)
+                server = routing_server(self.router, audience, others)
                 self._routing = Served(server, close=audience.close, messages=tuple(STREAMS.values()))
         return self._routing
 
