@@ -2,27 +2,68 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from typing import Any, Protocol
+import asyncio
+import contextlib
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any, Protocol, runtime_checkable
 
 from glovebox.box.executor import Executor
+from glovebox.box.shell import Shell
+from glovebox.errors import GloveboxError, SessionExists, UnknownTool
+from glovebox.protocol.actions import (
+    BrowseInteractiveAction,
+    BrowseURLAction,
+    CmdRunAction,
+    FileEditAction,
+    FileReadAction,
+    FileWriteAction,
+    IPythonRunCellAction,
+    MCPAction,
+)
 from glovebox.protocol.base import Action
+from glovebox.protocol.files import FILE_ACTIONS
+from glovebox.protocol.observations import SuccessObservation
 from glovebox.protocol.tools.base import Tool, ToolCall, ToolResult
+
+_MAIN = "main"
+_FILES = "files"
+_FILE_ACTIONS = (FileReadAction, FileWriteAction, FileEditAction, *FILE_ACTIONS)
+#: A model that asks for a tool that is not there is told of so many.
+_MOST_NAMES = 60
+_LONGEST_NAME = 200
 
 
 class ToolSource(Protocol):
     """Who has tools that `call_tool_mcp` calls by name."""
 
-    async def tools(self) -> list[Tool]:
-        """Those there are now, by the names that `call_tool_mcp` takes."""
+    async def tools(self, taken: Collection[str] = ()) -> list[Tool]:
+        """Those there are now, by names that `call_tool_mcp` takes, and none that is `taken`."""
+
+    async def knows(self, name: str) -> bool:
+        """Whether `call_tool_mcp` takes that name. It waits for nobody if it is known already."""
 
 
 class Source(Protocol):
-    """Who knows where tools of MCP servers come from."""
+    """Who knows where tools of MCP servers come from, and has the shell."""
 
     @property
     def routed(self) -> ToolSource | None:
         """None if there is nothing of the kind."""
+
+    @property
+    def shell(self) -> Shell | None:
+        """None if this box has none."""
+
+
+@runtime_checkable
+class Sessions(Protocol):
+    """A shell that can be replaced by a new one."""
+
+    async def end(self, name: str) -> None:
+        """End a session and everything in it."""
+
+    async def create(self, name: str) -> object:
+        """Open a session."""
 
 
 class Toolbox:
@@ -35,8 +76,10 @@ class Toolbox:
         self._source = source
 
     async def tools(self) -> list[Tool]:
-        """All of them, the box's own first."""
-        raise NotImplementedError
+        """All of them, the box's own first. None of the others has the name of one of these."""
+        from glovebox.protocol.tools.own import own_tools
+
+        return [*own_tools(self._actions), *await self._routed()]
 
     async def action(self, call: ToolCall) -> Action[Any]:
         """What a call asks for.
@@ -45,12 +88,117 @@ class Toolbox:
             UnknownTool: there is no such tool.
             WrongToolArguments: it does not take these arguments.
         """
-        raise NotImplementedError
+        if (action := self._own_action(call)) is not None:
+            return action
+        source = self._source.routed
+        if source is not None and await source.knows(call.name):
+            return MCPAction(name=call.name, arguments=call.arguments)
+        raise UnknownTool(self._unknown(call.name, [tool.name for tool in await self._routed()]))
 
     async def call(self, call: ToolCall, *, action_id: str | None = None) -> ToolResult:
         """Carry out a call. Whatever goes wrong is a result that tells the model so."""
-        raise NotImplementedError
+        from glovebox.protocol.tools.aliases import is_restart
+        from glovebox.protocol.tools.results import failed, result
+
+        if call.problem:
+            return failed(call.problem)
+        try:
+            if CmdRunAction in self._actions and is_restart(call):
+                return await self._restart()
+            action = await self.action(call)
+            observation = await self.executor.execute(action, self.executor.call(action_id))
+        except GloveboxError as error:
+            return failed(error.message)
+        return result(observation)
 
     async def call_all(self, calls: Sequence[ToolCall]) -> list[ToolResult]:
-        """Carry out calls of one turn: at once where they share no session, in order where they do."""
-        raise NotImplementedError
+        """Carry out calls of one turn: at once where they share no session, in order where they do.
+
+        What is done to files is done before later calls begin: a model that writes a program and runs it in
+        the same turn means that order. It does not wait for commands that were begun before.
+        """
+        from glovebox.protocol.tools.results import failed
+
+        tasks: list[asyncio.Task[ToolResult]] = []
+        latest: dict[str, asyncio.Task[ToolResult]] = {}
+        async with asyncio.TaskGroup() as group:
+            for call in calls:
+                session = self._session(call)
+                before = {latest[name] for name in (_FILES, session) if name in latest}
+                task = group.create_task(self._call_after(before, call))
+                tasks.append(task)
+                if session is not None:
+                    latest[session] = task
+        return [failed("The call was cancelled.") if task.cancelled() else task.result() for task in tasks]
+
+    async def _call_after(self, before: Iterable[asyncio.Task[ToolResult]], call: ToolCall) -> ToolResult:
+        if waited_for := set(before):
+            await asyncio.wait(waited_for)  # however they end
+        return await self.call(call)
+
+    def _own_action(self, call: ToolCall) -> Action[Any] | None:
+        """What a call of a tool of the box asks for; None if the box has none of that name."""
+        from glovebox.protocol.tools.aliases import alias_action, aliases_of
+        from glovebox.protocol.tools.own import ENTRIES, own_action
+
+        if call.name in ENTRIES and ENTRIES[call.name].action in self._actions:
+            return own_action(call.name, call.arguments)
+        if call.name in aliases_of(self._actions):
+            return alias_action(call.name, call.arguments)
+        return None
+
+    def _session(self, call: ToolCall) -> str | None:
+        if call.problem:
+            return None
+        try:
+            action = self._own_action(call)
+        except GloveboxError:  # which its result will tell
+            return None
+        return session_of(action) if action is not None else None
+
+    async def _routed(self) -> list[Tool]:
+        from glovebox.protocol.tools.aliases import aliases_of
+        from glovebox.protocol.tools.own import own_tools
+
+        source = self._source.routed
+        if source is None:
+            return []
+        return await source.tools(
+            {*(tool.name for tool in own_tools(self._actions)), *aliases_of(self._actions)}
+        )
+
+    async def _restart(self) -> ToolResult:
+        from glovebox.protocol.tools.aliases import RESTARTED
+        from glovebox.protocol.tools.results import failed, result
+
+        shell = self._source.shell
+        if not isinstance(shell, Sessions):
+            return failed("The shell of this box cannot be restarted.")
+        await shell.end(_MAIN)
+        with contextlib.suppress(SessionExists):  # another call was faster
+            await shell.create(_MAIN)
+        return result(SuccessObservation(content=RESTARTED))
+
+    def _unknown(self, name: str, routed: list[str]) -> str:
+        from glovebox.protocol.tools.aliases import aliases_of
+        from glovebox.protocol.tools.nearest import TOOL_WORDS, nearest
+        from glovebox.protocol.tools.own import own_tools
+
+        listed = list(dict.fromkeys([*(tool.name for tool in own_tools(self._actions)), *routed]))
+        text = f"Unknown tool: {name[:_LONGEST_NAME]}."
+        if guess := nearest(name, [*listed, *aliases_of(self._actions)], TOOL_WORDS):
+            text += f" Did you mean {guess}?"
+        more = f" and {len(listed) - _MOST_NAMES} more" if len(listed) > _MOST_NAMES else ""
+        return f"{text} Tools: {', '.join(listed[:_MOST_NAMES])}{more}."
+
+
+def session_of(action: Action[Any]) -> str | None:
+    """What an action has to itself while it is carried out; None if it is in nobody's way."""
+    match action:
+        case CmdRunAction(is_static=False):
+            return f"shell {action.session}"
+        case IPythonRunCellAction():
+            return f"kernel {action.kernel}"
+        case BrowseURLAction() | BrowseInteractiveAction():
+            return "browser"
+    return _FILES if isinstance(action, _FILE_ACTIONS) else None

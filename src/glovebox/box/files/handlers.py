@@ -8,6 +8,7 @@ from glovebox.box.files.editor.diff import unified
 from glovebox.box.files.editor.editor import Editor, EditorCommand
 from glovebox.box.files.editor.messages import BinaryFile, EditorError, MissingPath, line_number
 from glovebox.box.files.locks import PathLocks
+from glovebox.box.files.media import media_type
 from glovebox.box.files.reader import read_file
 from glovebox.box.files.workspace import Refused, resolve
 from glovebox.box.files.writer import write_file
@@ -23,6 +24,7 @@ from glovebox.protocol.observations import (
 )
 
 _EDITOR = "oh_aci"
+_SHOWN = "shown"
 
 
 class FileActions:
@@ -101,8 +103,10 @@ class FileActions:
     async def _read(self, action: FileReadAction) -> FileReadObservation | ErrorObservation | None:
         """The answer, or `None` if there is no file."""
         path = resolve(action.path, self._shell.cwd)
-        # The contract tests what it can open without asking the shell. Of other files, pictures are shown.
-        test_binary = action.path.startswith("/")
+        # The contract tests what it can open without asking the shell. Of other files, pictures are shown,
+        # and to tools they are shown by any path.
+        shown = action.impl_source == _SHOWN and media_type(path) is not None
+        test_binary = action.path.startswith("/") and not shown
         try:
             content = await self._threads.run(
                 read_file, path, test_binary=test_binary, start=action.start, end=action.end

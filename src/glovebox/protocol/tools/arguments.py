@@ -1,0 +1,167 @@
+"""Arguments that a model gave, against what a tool takes: read kindly, refused in words that help."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+import msgspec
+
+from glovebox.errors import WrongToolArguments
+from glovebox.protocol.tools.nearest import ARGUMENT_WORDS, nearest
+
+_FLAGS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+#: Whole numbers beyond this are no lines, no pages and no characters.
+_LARGEST = 2**53
+
+
+class _Wrong(Exception):
+    """What a value should have been."""
+
+
+def checked(tool: str, schema: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
+    """The arguments with the types of the schema; those that are null are as good as not given.
+
+    Raises:
+        WrongToolArguments: some are unknown, missing or cannot be used; the text tells of all of them.
+    """
+    properties: dict[str, dict[str, Any]] = schema["properties"]
+    given = {name: value for name, value in given.items() if value is not None}
+    unknown = [name for name in given if name not in properties]
+    missing = [name for name in schema["required"] if name not in given]
+    meant = {name: _meant(name, properties, given) for name in unknown}
+    problems = [_unknown(tool, name, guess) for name, guess in meant.items()]
+    if missing := [name for name in missing if name not in meant.values()]:
+        problems.append(f"{tool} needs {_listed(missing)}.")
+    values: dict[str, Any] = {}
+    for name, value in given.items():
+        if name in properties:
+            try:
+                values[name] = _read(properties[name], value)
+            except _Wrong as wrong:
+                problems.append(f"{tool}: {name} must be {wrong}, not {_shown(value)}.")
+    if unknown or missing:
+        problems.append(f"It takes: {_signature(schema)}.")
+    if problems:
+        raise WrongToolArguments(" ".join(problems))
+    return values
+
+
+def _meant(name: str, properties: dict[str, Any], given: dict[str, Any]) -> str | None:
+    """The argument that an unknown name most likely stands for: none that was given besides."""
+    return nearest(name, (known for known in properties if known not in given), ARGUMENT_WORDS)
+
+
+def _unknown(tool: str, name: str, guess: str | None) -> str:
+    sentence = f"{tool} has no argument {_shown(name)}."
+    return f"{sentence} Did you mean '{guess}'?" if guess else sentence
+
+
+def _signature(schema: dict[str, Any]) -> str:
+    required = schema["required"]
+    return ", ".join(f"{name} (required)" if name in required else name for name in schema["properties"])
+
+
+def _listed(names: list[str]) -> str:
+    quoted = [f"'{name}'" for name in names]
+    return quoted[0] if len(quoted) == 1 else f"{', '.join(quoted[:-1])} and {quoted[-1]}"
+
+
+# Values.
+
+
+def _read(schema: dict[str, Any], value: Any) -> Any:
+    if (reader := _READERS.get(schema.get("type", ""))) is None:
+        return value
+    value = reader(schema, value)
+    allowed = schema.get("enum")
+    if allowed and value not in allowed:
+        guess = nearest(value, allowed, {}) if isinstance(value, str) else None
+        hint = f" (did you mean {guess}?)" if guess else ""
+        raise _Wrong(f"one of {', '.join(allowed)}{hint}")
+    return value
+
+
+def _text(schema: dict[str, Any], value: Any) -> str:
+    return value if isinstance(value, str) else _wrong("a string")
+
+
+def _flag(schema: dict[str, Any], value: Any) -> bool:
+    if isinstance(value, str) and (word := value.strip().lower()) in _FLAGS:
+        return _FLAGS[word]
+    return bool(value) if isinstance(value, int) and value in (0, 1) else _wrong("true or false")
+
+
+def _whole(schema: dict[str, Any], value: Any) -> int:
+    number = _numeric(value)
+    if number is None or number != int(number) or abs(number) > _LARGEST:
+        _wrong("a whole number")
+    return int(number)
+
+
+def _number(schema: dict[str, Any], value: Any) -> float:
+    number = _numeric(value)
+    if number is None:
+        _wrong("a number")
+    return _positive(number) if schema.get("exclusiveMinimum") == 0 else number
+
+
+def _positive(number: float) -> float:
+    return number if number > 0 else _wrong("a number greater than 0")
+
+
+def _list(schema: dict[str, Any], value: Any) -> list[Any]:
+    what = "a list of whole numbers" if schema["items"].get("type") == "integer" else "a list"
+    if isinstance(value, str):
+        try:
+            value = msgspec.json.decode(value)
+        except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+            _wrong(what)
+    if not isinstance(value, list):
+        _wrong(what)
+    try:
+        return [_read(schema["items"], one) for one in value]
+    except _Wrong:
+        _wrong(what)
+
+
+def _object(schema: dict[str, Any], value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else _wrong("an object")
+
+
+_READERS: dict[str, Callable[[dict[str, Any], Any], Any]] = {
+    "string": _text,
+    "boolean": _flag,
+    "integer": _whole,
+    "number": _number,
+    "array": _list,
+    "object": _object,
+}
+
+
+def _numeric(value: Any) -> float | int | None:
+    """A finite number, or a text that is one."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        number = value if isinstance(value, int) else float(value)
+        return number if math.isfinite(number) else None
+    except (ValueError, OverflowError):
+        return None
+
+
+def _wrong(wanted: str) -> NoReturn:
+    raise _Wrong(wanted)
+
+
+def _shown(value: Any) -> str:
+    """A value as it fits into a sentence."""
+    if isinstance(value, dict | list):
+        return "an object" if isinstance(value, dict) else "a list"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int) and abs(value) > _LARGEST:
+        return "a number of that size"
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."

@@ -1,0 +1,151 @@
+"""Observations as results: what a model is shown of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple, TypeVar
+
+from glovebox.protocol.base import Observation
+from glovebox.protocol.observations import (
+    BrowserOutputObservation,
+    CmdOutputObservation,
+    ErrorObservation,
+    FileEditObservation,
+    FileReadObservation,
+    IPythonRunCellObservation,
+    MCPObservation,
+)
+from glovebox.protocol.tools.base import ImagePart, Part, TextPart, ToolResult
+from glovebox.protocol.tools.catalogue import READ_LIMIT
+
+ObservationT = TypeVar("ObservationT", bound=Observation)
+
+#: Pictures that models can look at.
+PICTURES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+
+_DATA_URL = re.compile(r"data:([a-zA-Z0-9.+/-]+);base64,([A-Za-z0-9+/]*={0,2})")
+#: How the editor begins to tell what was wrong.
+_EDITOR_ERROR = "ERROR:\n"
+#: What the contract calls a file that is no text.
+_BINARY = "ERROR_BINARY_FILE"
+_BINARY_HINT = "\nThe file is not text. Look at it with a command or a program that knows its format."
+
+
+def failed(text: str) -> ToolResult:
+    """The result of a call that came to nothing."""
+    return ToolResult(parts=[TextPart(text=text or "The call failed.")], is_error=True)
+
+
+def result(observation: Observation) -> ToolResult:
+    """What a model is shown of an observation."""
+    for kind, shown in _SHOWN:
+        if isinstance(observation, kind):
+            return shown(observation)
+    return _plain(observation)
+
+
+def _plain(observation: Observation, *images: Part, is_error: bool = False) -> ToolResult:
+    """Its text; one that has none says what was done."""
+    text = TextPart(text=observation.content or observation.message)
+    return ToolResult(parts=[text, *images], is_error=is_error, observation=observation)
+
+
+def _run(observation: CmdOutputObservation) -> ToolResult:
+    return ToolResult(parts=[TextPart(text=command_text(observation))], observation=observation)
+
+
+def command_text(observation: CmdOutputObservation) -> str:
+    """The output of a command as the contract shows it to agents."""
+    metadata = observation.metadata
+    text = f"{metadata.prefix}{observation.content}{metadata.suffix}"
+    if metadata.working_dir:
+        text += f"\n[Current working directory: {metadata.working_dir}]"
+    if metadata.py_interpreter_path:
+        text += f"\n[Python interpreter: {metadata.py_interpreter_path}]"
+    if metadata.exit_code != -1:
+        text += f"\n[Command finished with exit code {metadata.exit_code}]"
+    return text
+
+
+def _cell(observation: IPythonRunCellObservation) -> ToolResult:
+    return _plain(observation, *_pictures(observation.image_urls or ()))
+
+
+def _page(observation: BrowserOutputObservation) -> ToolResult:
+    pictures = _pictures([observation.screenshot, *observation.goal_image_urls])
+    return _plain(observation, *pictures, is_error=observation.error)
+
+
+def _read(observation: FileReadObservation) -> ToolResult:
+    content = observation.content
+    if (part := media_part(content)) is not None:
+        return ToolResult(parts=[part], observation=observation)
+    if not content:
+        text = f"[{observation.path} is empty.]"
+    elif len(content) > READ_LIMIT:
+        text = (
+            f"{content[:READ_LIMIT]}\n[These are the first {READ_LIMIT:,} of {len(content):,} characters. "
+            "Give a view_range to read on.]"
+        )
+    else:
+        text = content
+    refused = observation.impl_source == "oh_aci" and content.startswith(_EDITOR_ERROR)
+    return ToolResult(parts=[TextPart(text=text)], is_error=refused, observation=observation)
+
+
+def _edit(observation: FileEditObservation) -> ToolResult:
+    return _plain(observation, is_error=observation.content.startswith(_EDITOR_ERROR))
+
+
+def _error(observation: ErrorObservation) -> ToolResult:
+    text = observation.content or "The action failed."
+    if text == _BINARY:
+        text += _BINARY_HINT
+    return ToolResult(parts=[TextPart(text=text)], is_error=True, observation=observation)
+
+
+def _mcp(observation: MCPObservation) -> ToolResult:
+    from glovebox.protocol.tools.mcp_results import mcp_result
+
+    return mcp_result(observation)
+
+
+class _Shown(NamedTuple):
+    kind: type[Observation]
+    show: Callable[[Any], ToolResult]
+
+
+_SHOWN = (
+    _Shown(CmdOutputObservation, _run),
+    _Shown(IPythonRunCellObservation, _cell),
+    _Shown(BrowserOutputObservation, _page),
+    _Shown(FileReadObservation, _read),
+    _Shown(FileEditObservation, _edit),
+    _Shown(ErrorObservation, _error),
+    _Shown(MCPObservation, _mcp),
+)
+
+
+# Pictures.
+
+
+def media_part(url: str) -> Part | None:
+    """What a data URL holds: a picture, or a word about something else; None if the text is no data URL."""
+    if not url.startswith("data:") or (match := _DATA_URL.fullmatch(url)) is None:
+        return None
+    return blob_part(match[1], match[2])
+
+
+def blob_part(media_type: str, data: str) -> Part:
+    """Bytes in base64: a picture that a model can look at, or a word about what they are."""
+    whole = bool(data) and len(data) % 4 == 0
+    if media_type in PICTURES and whole:
+        return ImagePart(media_type=media_type, data=data)
+    size = len(data) // 4 * 3 - data.count("=", -2)
+    return TextPart(text=f"[{media_type}, {size:,} bytes, not shown.]")
+
+
+def _pictures(urls: Iterable[str]) -> list[Part]:
+    """Pictures by their addresses; one that is elsewhere is named."""
+    return [media_part(url) or TextPart(text=f"[Picture: {url}]") for url in urls if url]
