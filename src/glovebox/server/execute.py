@@ -19,10 +19,11 @@ from glovebox.box.executor import Call
 from glovebox.box.replays import Entry, Replays
 from glovebox.errors import GloveboxError, Interrupted, KeyReused
 from glovebox.http.responses import ERROR_HEADER, ErrorBody, action_failed, to_json
-from glovebox.protocol.base import Message
+from glovebox.protocol.base import Action, Message
 from glovebox.protocol.openhands import Refusal
 from glovebox.protocol.terminal import CommandInfo
 from glovebox.server.asking import Asked, decode_asked
+from glovebox.server.tools import called_action
 
 _INTERRUPTED = (
     "The box was restarted while this action ran, and whether it took effect is not known. "
@@ -46,6 +47,8 @@ class Answer(Message):
     status: int
     #: The code of a failure.
     code: str = ""
+    #: The name of the action, if it was known to be one.
+    action: str = ""
     body: msgspec.Raw
     #: As JSON: an answer may be told by a later version, which knows other details.
     details: msgspec.Raw
@@ -100,13 +103,16 @@ class Executions:
             return running, self._task(self._run(asked.action, running.id))
         entry = self._kept(asked, asked.idempotency_key)
 
-        async def wait() -> Answer:
-            return self._decoder.decode(await entry.wait())
-
         # One that has ended has no events to follow.
         running = self._running.get(entry.action_id) or Running(
             entry.action_id, self._box.executor.events.last, asked.name
         )
+
+        async def wait() -> Answer:
+            answer = self._decoder.decode(await entry.wait())
+            running.action = running.action or answer.action
+            return answer
+
         return running, self._task(wait())
 
     def _task(self, work: Coroutine[Any, Any, Answer]) -> asyncio.Task[Answer]:
@@ -136,8 +142,12 @@ class Executions:
         running = self._new(action_id)
         call = self._box.executor.call(action_id, resumed=resumed)
         started = time.time()
+        beside: dict[str, Any] = {}
         try:
-            action = self._box.codec.decode_action(envelope)
+            if "action" in envelope or "observation" in envelope:
+                action = self._box.codec.decode_action(envelope)
+            else:
+                action, beside = await self._called(envelope)
             running.action = action.action
             if resumed and not action.resumable:
                 raise Interrupted(_INTERRUPTED)
@@ -147,12 +157,27 @@ class Executions:
         except GloveboxError as error:
             body = to_json(ErrorBody(detail=f"Internal server error: {error}"))
             return Answer(
-                status=500, code=error.code, body=msgspec.Raw(body), details=_details(call, started)
+                status=500,
+                code=error.code,
+                action=running.action,
+                body=msgspec.Raw(body),
+                details=_details(call, started),
             )
         finally:
             del self._running[action_id]
-        body = to_json(self._box.codec.encode_observation(observation))
-        return Answer(status=200, body=msgspec.Raw(body), details=_details(call, started))
+        told = self._box.codec.encode_observation(observation)
+        told.update(beside)
+        return Answer(
+            status=200,
+            action=running.action,
+            body=msgspec.Raw(to_json(told)),
+            details=_details(call, started),
+        )
+
+    async def _called(self, envelope: dict[str, Any]) -> tuple[Action[Any], dict[str, Any]]:
+        """The action that a tool call means, and what its answer says of the call."""
+        found = await called_action(self._box.toolbox, envelope)
+        return found or (self._box.codec.decode_action(envelope), {})  # which says what else it is
 
 
 class ExecuteAction:

@@ -147,6 +147,7 @@ def _observation_envelope(codec: Codec) -> dict[str, Any]:
                     "extras": _fields(kind, "content"),
                     "success": {"type": "boolean"},
                     "details": {"$ref": REF.format(name="Details")},
+                    "tool_call_metadata": {"type": "object"},
                 },
                 "additionalProperties": False,
             }

@@ -19,6 +19,7 @@ from glovebox.server.execute import ExecuteAction, Executions
 from glovebox.server.openapi import openapi
 from glovebox.server.plugins import plugin_endpoints
 from glovebox.server.streaming import ExecuteActionStream
+from glovebox.server.tools import tool_endpoints
 
 
 class Alive(Message):
@@ -33,6 +34,7 @@ def box_endpoints(box: Box) -> list[Endpoint | Socket]:
     endpoints: list[Endpoint] = [
         *_status(box),
         *_execute(box),
+        *tool_endpoints(box),
         event_endpoint(box.executor.events, box.closing),
         *plugin_endpoints(box.plugins),
         *(endpoint for endpoint in brought if isinstance(endpoint, Endpoint)),
@@ -88,7 +90,8 @@ def _execute(box: Box) -> list[Endpoint]:
             "POST", "/execute_action", ExecuteAction(executions).__call__, "Carry out an action",
             {200: observation, **answers},
             description="The same `idempotency_key` again gives the same answer and does not run the action "
-            "again. With `details` the answer also tells the action's id, timing and command.",
+            "again. With `details` the answer also tells the action's id, timing and command. In place of an "
+            "action there may be a tool call as `/tools/call` takes it.",
             body=body,
         ),
         Endpoint(
