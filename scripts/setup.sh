@@ -35,6 +35,7 @@ if [ "$wanted" = dev ]; then
   need rg ripgrep
   need curl curl
   need tmux tmux
+  need npm npm
 fi
 
 if [ ${#packages[@]} -gt 0 ]; then

@@ -11,7 +11,7 @@ import dataclasses
 import ipaddress
 import os
 import pwd
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -278,9 +278,11 @@ def options() -> list[Option]:
     ]
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Give a command line all settings; what is not given stays out of the result."""
+def add_arguments(parser: argparse.ArgumentParser, without: Collection[str] = ()) -> None:
+    """Give a command line all settings but some; what is not given stays out of the result."""
     for option in options():
+        if option.name in without:
+            continue
         shown = "" if option.default in ("", (), None) else f" Default: {option.default}."
         help_text = f"{option.help}{shown} [{option.variable}]".replace("%", "%%")
         common: dict[str, Any] = {"dest": option.name, "default": argparse.SUPPRESS, "help": help_text}

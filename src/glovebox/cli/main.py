@@ -11,7 +11,7 @@ from glovebox import __version__
 
 def build_parser() -> argparse.ArgumentParser:
     """The parser with every command."""
-    from glovebox.cli import attach, serve
+    from glovebox.cli import attach, mcp, serve
 
     parser = argparse.ArgumentParser(
         prog="glovebox",
@@ -22,6 +22,7 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     serve.add_command(commands)
     attach.add_command(commands)
+    mcp.add_command(commands)
     return parser
 
 

@@ -4,64 +4,61 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
-from glovebox.box.shell import Outputs
-from glovebox.box.tools import Toolbox
-from glovebox.errors import GloveboxError, NoSuchCommand
-from glovebox.protocol.actions import CmdRunAction
-from glovebox.protocol.events import CommandEnded
-from glovebox.protocol.observations import CmdOutputObservation
-from glovebox.protocol.tools.base import ToolCall
+from glovebox.box.shell import Shell
+from glovebox.errors import CommandEnded, NoSuchCommand
 
-#: What a person would press, in turn, until the command ends.
-_KEYS = ("C-c", "C-c", "C-\\")
-#: How long a command may take to end after each.
-_PATIENCE = 2.0
+#: What a command is told, in turn, until it ends.
+_SIGNALS = ("SIGINT", "SIGTERM", "SIGKILL")
+#: How long it may take to end after each, in seconds.
+_PATIENCE = 1.0
 
 
-class Interrupter:
-    """Ends the commands of calls that were given up, so that their shells are free again.
+class Signalled(Protocol):
+    """A command that runs in a shell."""
 
-    A call that only looked at a command, or sent it input, leaves it running: another call began it.
+    async def signal(self, name: str) -> None:
+        """Send a signal to what runs in the foreground.
+
+        Raises:
+            CommandEnded: there is nothing to signal.
+        """
+
+
+@runtime_checkable
+class Commands(Protocol):
+    """A shell that knows its commands."""
+
+    def command(self, command_id: str) -> Signalled:
+        """The command that an action began.
+
+        Raises:
+            NoSuchCommand: it began none.
+        """
+
+
+async def give_up(shell: Shell | None, action_id: str, running: asyncio.Future[Any]) -> None:
+    """End an action that nobody waits for.
+
+    A command that it began is interrupted, and its end awaited: then the shell is free for the next one. An
+    action that only looks at a command, or waits for its turn, is dropped.
     """
-
-    def __init__(self, toolbox: Toolbox, outputs: Outputs | None) -> None:
-        self._toolbox = toolbox
-        self._outputs = outputs
-
-    async def interrupt(
-        self, call: ToolCall, action_id: str, after: int, given_up: asyncio.Future[Any]
-    ) -> None:
-        """Press keys until the command of that action ends; `after` is the last event before it."""
-        await asyncio.wait([given_up])
-        with contextlib.suppress(GloveboxError):
-            action = await self._toolbox.action(call)
-            if not isinstance(action, CmdRunAction) or not await self._began(action_id):
+    try:
+        command = _command(shell, action_id)
+        if command is None:
+            return
+        for name in _SIGNALS:
+            with contextlib.suppress(CommandEnded):  # or it has not begun yet
+                await command.signal(name)
+            if (await asyncio.wait([running], timeout=_PATIENCE))[0]:
                 return
-            for key in _KEYS:
-                if self._ended(action_id, after):
-                    return
-                press = CmdRunAction(
-                    command=key, is_input=True, blocking=True, session=action.session, timeout=_PATIENCE
-                )
-                answer = await self._toolbox.executor.execute(press)
-                if not isinstance(answer, CmdOutputObservation):
-                    return
+    finally:
+        running.cancel()
 
-    async def _began(self, action_id: str) -> bool:
-        """Whether the action came as far as to begin a command: it may have waited for its turn."""
-        if self._outputs is None:
-            return False
-        try:
-            async for _ in self._outputs.reread(action_id, 0, 0):
-                pass
-        except NoSuchCommand:
-            return False
-        return True
 
-    def _ended(self, action_id: str, after: int) -> bool:
-        return any(
-            isinstance(event, CommandEnded) and event.command.id == action_id
-            for event in self._toolbox.executor.events.since(after)
-        )
+def _command(shell: Shell | None, action_id: str) -> Signalled | None:
+    try:
+        return shell.command(action_id) if isinstance(shell, Commands) else None
+    except NoSuchCommand:
+        return None

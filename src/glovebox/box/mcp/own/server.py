@@ -9,12 +9,11 @@ from typing import Any
 
 import mcp_types as types
 from mcp.server.context import ServerRequestContext
-from mcp.server.lowlevel.server import NotificationOptions, Server
-from mcp.server.models import InitializationOptions
+from mcp.server.lowlevel.server import Server
 
 from glovebox import __version__
-from glovebox.box.mcp.audience import Audience
-from glovebox.box.mcp.own.interrupting import Interrupter
+from glovebox.box.mcp.audience import Audience, ChangingServer
+from glovebox.box.mcp.own.interrupting import give_up
 from glovebox.box.mcp.own.progress import tell_output
 from glovebox.box.mcp.own.resources import Resources
 from glovebox.box.mcp.own.text import valid
@@ -45,7 +44,6 @@ class BoxServer:
     def __init__(self, toolbox: Toolbox, services: Services) -> None:
         self._toolbox = toolbox
         self._services = services
-        self._interrupter = Interrupter(toolbox, services.outputs)
         self._audience = Audience()
         self._work: set[asyncio.Task[None]] = set()
         self.server = self._make(Resources(toolbox.executor, services.threads, services.settings.working_dir))
@@ -62,7 +60,7 @@ class BoxServer:
 
     def _make(self, resources: Resources) -> Server[Any]:
         settings = self._services.settings
-        server = _Server(
+        server = ChangingServer(
             "glovebox",
             version=__version__,
             title="Glovebox",
@@ -97,8 +95,7 @@ class BoxServer:
                 tell = context.session.report_progress
                 await tell_output(self._services, action_id, after, running, tell)
         except asyncio.CancelledError:
-            running.cancel()
-            self._do(self._interrupter.interrupt(call, action_id, after, running))
+            self._do(give_up(self._services.shell, action_id, running))
             raise
         return _answer(running.result())
 
@@ -107,22 +104,6 @@ class BoxServer:
         task = asyncio.create_task(work)
         self._work.add(task)
         task.add_done_callback(self._work.discard)
-
-
-class _Server(Server[Any]):
-    """One whose transports say, without being told to, that the list of tools may change."""
-
-    def create_initialization_options(
-        self,
-        notification_options: NotificationOptions | None = None,
-        experimental_capabilities: dict[str, dict[str, Any]] | None = None,
-        extensions: dict[str, dict[str, Any]] | None = None,
-    ) -> InitializationOptions:
-        return super().create_initialization_options(
-            notification_options or NotificationOptions(tools_changed=True),
-            experimental_capabilities,
-            extensions,
-        )
 
 
 def _described(tool: Tool) -> types.Tool:
