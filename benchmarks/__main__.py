@@ -28,6 +28,7 @@ from benchmarks.competitors import (
 )
 from benchmarks.latency import clean_up, measure_requests, set_up
 from benchmarks.load import LoadError, quantile
+from benchmarks.mcp.section import measure_mcp
 from benchmarks.memory import pss
 from benchmarks.notebook.section import measure_notebook
 from benchmarks.notebook.start import measure_notebook_starts
@@ -131,6 +132,8 @@ class Run:
             _add(measure_notebook_starts(self._present(), self.plan.notebook, say), report)
         if self.plan.operations or self.plan.wants(*_RUNNING):
             self._measure_running(report)
+        if self.plan.wants("mcp"):
+            self._measure_mcp(report)
         if self.plan.wants("browser"):
             self._measure_browser(report)
         self._fill_in(report)
@@ -197,6 +200,12 @@ class Run:
                 _add(found, report)
         except (Unavailable, LoadError) as problem:
             self._drop(Glovebox.name, Unavailable(f"notebook: {problem}"))
+
+    def _measure_mcp(self, report: Report) -> None:
+        try:
+            _add(measure_mcp(self._present(), self.plan.mcp, say), report)
+        except (Unavailable, LoadError) as problem:
+            self._drop(Glovebox.name, Unavailable(f"mcp: {problem}"))
 
     def _measure_browser(self, report: Report) -> None:
         try:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from benchmarks.dialects import OPERATIONS
 
 #: What `--only` takes.
-GROUPS = ("start", *OPERATIONS, "upload", "download", "memory", "terminal", "notebook", "browser")
+GROUPS = ("start", *OPERATIONS, "upload", "download", "memory", "terminal", "notebook", "mcp", "browser")
 
 
 @dataclass(frozen=True)
@@ -58,6 +58,24 @@ class NotebookPlan:
 
 
 @dataclass(frozen=True)
+class McpPlan:
+    """The size of the measures of MCP."""
+
+    starts: int
+    #: For a server that takes long to start.
+    slow_starts: int
+    #: Seconds before the memory is looked at, in which background work ends.
+    settle: float
+    rounds: int
+    #: Whole operations, calls in a session that stays open, and many calls at once, in each round.
+    operations: int
+    calls: int
+    crowds: int
+    #: Seconds that a list of tools is waited for while servers hang.
+    patience: float
+
+
+@dataclass(frozen=True)
 class BrowserPlan:
     """The size of the measures of the browser."""
 
@@ -93,6 +111,7 @@ class Plan:
     transfers: int
     terminal: TerminalPlan
     notebook: NotebookPlan
+    mcp: McpPlan
     browser: BrowserPlan
     groups: frozenset[str]
 
@@ -152,6 +171,16 @@ def whole(groups: frozenset[str]) -> Plan:
             large_cells=500,
             timeouts=5,
         ),
+        mcp=McpPlan(
+            starts=5,
+            slow_starts=2,
+            settle=2.0,
+            rounds=5,
+            operations=40,
+            calls=200,
+            crowds=5,
+            patience=30.0,
+        ),
         browser=BrowserPlan(
             starts=3,
             slow_starts=1,
@@ -206,6 +235,16 @@ def quick(groups: frozenset[str]) -> Plan:
             streamed_cells=5,
             large_cells=120,
             timeouts=1,
+        ),
+        mcp=McpPlan(
+            starts=1,
+            slow_starts=1,
+            settle=1.0,
+            rounds=2,
+            operations=10,
+            calls=20,
+            crowds=2,
+            patience=2.0,
         ),
         browser=BrowserPlan(
             starts=1,
