@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import sys
 import zipfile
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -16,6 +17,21 @@ from glovebox import settings
 from glovebox.box.box import Box
 from glovebox.box.startup import Startup
 from glovebox.server.app import create_app
+
+SERVER = """
+import json, sys
+for line in sys.stdin:
+    message = json.loads(line)
+    if "id" not in message:
+        continue
+    result = {
+        "initialize": {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}},
+                       "serverInfo": {"name": "s", "version": "1"}},
+        "tools/list": {"tools": [{"name": "echo", "inputSchema": {"type": "object"}}]},
+        "tools/call": {"content": [{"type": "text", "text": "echoed"}]},
+    }.get(message["method"], {})
+    print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}), flush=True)
+"""
 
 
 @pytest.fixture
@@ -92,3 +108,45 @@ async def test_no_action_or_endpoint_blocks_the_loop(client: httpx.AsyncClient, 
             "/openapi.json",
         ):
             assert (await client.get(path)).status_code == 200
+
+
+async def test_neither_tools_nor_mcp_servers_block_the_loop(
+    client: httpx.AsyncClient, tmp_path: Path
+) -> None:
+    script = tmp_path / "server.py"
+    script.write_text(SERVER)
+    entry = {"name": "one", "command": sys.executable, "args": ["-I", "-S", str(script)]}
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
+    headers = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2025-06-18"}
+    with blockbuster_ctx("glovebox"):
+        assert (await client.post("/update_mcp_server", json=[entry])).status_code == 200
+        called = {"name": "echo", "arguments": {}}
+        answer = await client.post(
+            "/execute_action", json={"action": {"action": "call_tool_mcp", "args": called}}
+        )
+        assert "echoed" in answer.json()["content"], answer.text
+        for kind in ("openai", "anthropic", "gemini", "mcp"):
+            assert "echo" in (await client.get("/tools", params={"format": kind})).text
+        run = {"name": "run", "arguments": {"command": "echo hi"}}
+        assert "hi" in (await client.post("/tools/call", json=run)).text
+        assert "echoed" in (await client.post("/tools/call", json=called)).text
+        for path in ("/mcp/servers", "/mcp/servers/one", "/mcp/servers/one/log"):
+            assert (await client.get(path)).status_code == 200
+        assert (await client.put("/mcp/servers", json={"mcpServers": {}})).json()["servers"] == []
+        opened = await client.post(
+            "/mcp/box",
+            json={
+                **message,
+                "method": "initialize",
+                "params": {
+                    "protocolVersion": "2025-06-18",
+                    "capabilities": {},
+                    "clientInfo": {"name": "t", "version": "1"},
+                },
+            },
+            headers=headers,
+        )
+        session = {**headers, "Mcp-Session-Id": opened.headers["Mcp-Session-Id"]}
+        assert "run" in (await client.post("/mcp/box", json=message, headers=session)).text
+        listed = {**message, "method": "resources/list"}
+        assert "server.py" in (await client.post("/mcp/box", json=listed, headers=session)).text
