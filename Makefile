@@ -21,6 +21,7 @@ run: .venv/.run ## serve a box for WORKSPACE on 127.0.0.1:PORT
 	@exec .venv/bin/glovebox serve $(PORT) --working-dir "$(WORKSPACE)" $(if $(PLUGINS),--plugins $(PLUGINS))
 
 test: lint ## check style, types, import rules and documentation, and run all tests
+	.venv/bin/python -m compileall -q src
 	.venv/bin/python -m pytest
 
 lint: .venv/.dev ## the checks of `make test` without the tests

@@ -10,10 +10,13 @@ from urllib.parse import urlencode, urlsplit
 
 import PIL.Image
 import pytest
-from playwright.async_api import Locator, Page, Route, async_playwright
+import pytest_asyncio
+from playwright.async_api import Browser, Locator, Page, Route, async_playwright
 
 from tests.server.viewing import pdf, running_viewer, until, writing
 from tests.support.chromium import CHROMIUM, FLAGS
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 #: The darkest colour of a canvas: 0 if something is drawn, 255 if it is blank and white or transparent.
 DARKEST = """canvas => {
@@ -63,8 +66,16 @@ class Visit(NamedTuple):
         return [(node["role"]["value"], node["name"]["value"]) for node in nodes if not node["ignored"]]
 
 
-@pytest.fixture
-async def visit(tmp_path: Path) -> AsyncIterator[Visit]:
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def chromium() -> AsyncIterator[Browser]:
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield browser
+        await browser.close()
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def visit(chromium: Browser, tmp_path: Path) -> AsyncIterator[Visit]:
     """A tab that must not ask anybody but this machine."""
     outside: list[str] = []
 
@@ -75,12 +86,11 @@ async def visit(tmp_path: Path) -> AsyncIterator[Visit]:
             outside.append(route.request.url)
             await route.abort()
 
-    async with running_viewer(tmp_path) as (viewer, _), async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        context = await browser.new_context(viewport={"width": 1280, "height": 720})
+    async with running_viewer(tmp_path) as (viewer, _):
+        context = await chromium.new_context(viewport={"width": 1280, "height": 720})
         await context.route("**/*", guard)
         yield Visit(await context.new_page(), viewer.url)
-        await browser.close()
+        await context.close()
     assert outside == []
 
 

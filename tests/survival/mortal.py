@@ -95,6 +95,7 @@ def mortal_box(directory: Path, *flags: str) -> Iterator[MortalBox]:
     try:
         yield box
     finally:
-        box.kill()
-        box.start("--no-keep-sessions")
+        if box.process is None or "--keep-sessions" in flags:
+            box.kill()
+            box.start("--no-keep-sessions")
         box.stop()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 from pathlib import Path
 
 import psutil
 import pytest
+from benchmarks.processes import living
 
 from tests.support.running import RunningBox, running_box, wait_until
 
@@ -31,9 +33,16 @@ STUBBORN_COMMAND = (
 )
 
 
+#: Has a script that does not end.
+STUBBORN_PAGE = "data:text/html,<title>Busy</title><script>setTimeout(() => { for (;;); }, 100)</script>"
+#: Seconds of a processor that no page takes which has nothing to do.
+BUSY = 1.0
+
+
 def fill(box: RunningBox) -> list[psutil.Process]:
     """Have the box do things that do not want to end; all its processes."""
     for action, args in (
+        ("browse_interactive", {"browser_actions": f'goto("{STUBBORN_PAGE}")'}),
         ("run_ipython", {"code": STUBBORN_CELL}),
         ("run_ipython", {"code": "import time; time.sleep(1000)", "kernel": "other"}),
         ("run", {"command": STUBBORN_COMMAND}),
@@ -42,27 +51,32 @@ def fill(box: RunningBox) -> list[psutil.Process]:
         envelope = {"action": {"action": action, "args": args}}
         with box.client.stream("POST", "/execute_action_stream", json=envelope):
             pass  # the action goes on without whoever asked for it
-    page = "data:text/html,<title>Busy</title><script>setTimeout(() => { for (;;); }, 100)</script>"
-    box.execute("browse_interactive", browser_actions=f'goto("{page}")')
     for mark in ("kernel-busy", "command-busy"):
         wait_until((box.workspace / mark).exists, 30, what=mark)
     wait_until(lambda: len(box.client.get("/sessions").json()) == 2, what="the second session")
     wait_until(lambda: "sleep 1000" in names(box), what="its processes")
+    wait_until(lambda: is_page_busy(box), 30, what="a busy page")
     return [psutil.Process(box.process.pid), *psutil.Process(box.process.pid).children(recursive=True)]
 
 
 def names(box: RunningBox) -> str:
-    lines = []
+    return "\n".join(lines(box).values())
+
+
+def lines(box: RunningBox) -> dict[psutil.Process, str]:
+    """The processes of a box, with what they were started with."""
+    found = {}
     for process in psutil.Process(box.process.pid).children(recursive=True):
-        try:
-            lines.append(" ".join(process.cmdline()))
-        except psutil.Error:
-            continue
-    return "\n".join(lines)
+        with contextlib.suppress(psutil.Error):
+            found[process] = " ".join(process.cmdline())
+    return found
 
 
-def living(processes: list[psutil.Process]) -> list[psutil.Process]:
-    return [one for one in processes if one.is_running() and one.status() != psutil.STATUS_ZOMBIE]
+def is_page_busy(box: RunningBox) -> bool:
+    pages = [process for process, line in lines(box).items() if "--type=renderer" in line]
+    with contextlib.suppress(psutil.Error):
+        return any(page.cpu_times().user > BUSY for page in pages)
+    return False
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])

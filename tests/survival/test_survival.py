@@ -8,6 +8,7 @@ import random
 import sys
 import threading
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ from tests.support.running import wait_until
 from tests.survival.mortal import MortalBox, mortal_box
 
 KILLS = 100
+#: That are killed at the same time.
+BOXES = 2
 #: Prints numbers, hardly ever pausing, until it is told to stop.
 COUNT = """
 import os, time
@@ -153,14 +156,29 @@ def test_input_with_a_key_is_typed_once(tmp_path: Path) -> None:
 
 @pytest.mark.timeout(300)
 def test_a_hundred_kills_at_random_moments_lose_and_repeat_nothing(tmp_path: Path) -> None:
-    """Numbers are printed without a pause while servers come and go; each must be there once."""
-    chance = random.Random(1807)
-    with mortal_box(tmp_path) as box:
+    """Numbers are printed without a pause while servers come and go; each must be there once.
+
+    Starting takes most of the time, so several boxes share the kills.
+    """
+    with ThreadPoolExecutor(BOXES) as threads:
+        folders = [tmp_path / str(number) for number in range(BOXES)]
+        outcomes = [
+            threads.submit(count_through_kills, folder, KILLS // BOXES, random.Random(1807 + number))
+            for number, folder in enumerate(folders)
+        ]
+    for outcome in outcomes:
+        outcome.result()
+
+
+def count_through_kills(directory: Path, kills: int, chance: random.Random) -> None:
+    """Kill a server that often while numbers are printed, and see each of them once."""
+    directory.mkdir()
+    with mortal_box(directory) as box:
         (box.workspace / "count.py").write_text(COUNT)
         asked = Asked(box, f"{sys.executable} count.py", blocking=True, timeout=600)
         command = running_command(box)
         offset, seen = 0, b""
-        for _ in range(KILLS):
+        for _ in range(kills):
             wanted = offset + chance.randrange(1, 4_000)
             while offset < wanted:
                 piece = box.get(f"/commands/{command}/output", format="raw", offset=offset).content

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from benchmarks.processes import living
 
 from tests.box.browser.pages import Browser
 from tests.support.running import KEY, RunningBox, announced, running_box, wait_until
@@ -31,10 +32,6 @@ def chromiums(box: RunningBox) -> list[psutil.Process]:
         except psutil.Error:
             continue
     return found
-
-
-def living(processes: list[psutil.Process]) -> list[psutil.Process]:
-    return [one for one in processes if one.is_running() and one.status() != psutil.STATUS_ZOMBIE]
 
 
 def test_it_starts_with_the_first_action(tmp_path: Path) -> None:

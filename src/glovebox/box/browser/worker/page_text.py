@@ -20,8 +20,9 @@ from glovebox.box.browser.worker.elements import BID, Snapshot
 _etree: Any = import_module("lxml.etree")
 
 _ELEMENT, _TEXT, _CDATA = 1, 3, 4
-#: The attributes that html2text looks at. Documents inside others are shown with all they have.
+#: The attributes that html2text looks at.
 _READ = ("href", "start", "title")
+_PLAIN = re.compile("plaintext", re.IGNORECASE)
 _FRAME = re.compile(r"(</?)iframe\b")
 _END_OF_ADDED = re.compile(r"</::[^>]*>")
 
@@ -34,10 +35,12 @@ def page_text(snapshot: Snapshot, *, limit: int) -> str:
         inner = documents[place]["nodes"]["contentDocumentIndex"]["value"]
         order += [child for child in inner if child not in order]
     source = _Source(snapshot["strings"])
+    # After a <plaintext>, which has no end, documents inside others are text themselves, attributes and all.
+    whole = len(order) > 1 and any(_PLAIN.search(text) for text in snapshot["strings"])
     laid: dict[int, str] = {}
     for place in reversed(order):
         html = _as_before(source.of(documents[place]["nodes"], laid))
-        laid[place] = laid_out(html, kept=_READ)
+        laid[place] = laid_out(html, kept=() if whole and place else _READ)
     return _cut(_read(laid[0], limit), limit)
 
 

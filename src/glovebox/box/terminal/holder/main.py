@@ -236,7 +236,10 @@ class Holder:
         """Hear of the end of a shell that is not our child."""
         try:
             terminal.leave = os.pidfd_open(terminal.source.pid)
-        except (OSError, AttributeError):  # gone already, or a system without it
+        except ProcessLookupError:  # gone already
+            terminal.deadline = time.monotonic()
+            return
+        except (OSError, AttributeError):  # a system without it
             return
         self._by_descriptor[terminal.leave] = terminal
         self._poll.register(terminal.leave, _IN)
