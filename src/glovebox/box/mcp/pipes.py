@@ -19,8 +19,6 @@ log = logging.getLogger(__name__)
 
 #: The longest message: beyond it, a server is taken for broken.
 LONGEST = 64 << 20
-#: How much of a line that is no message is kept for people.
-_SHOWN = 200
 
 
 @contextlib.asynccontextmanager
@@ -80,7 +78,7 @@ def _message(name: str, line: bytes) -> Any:
     try:
         return SessionMessage(mcp_types.jsonrpc_message_adapter.validate_json(line, by_name=False))
     except ValueError:
-        log.debug("%s printed a line that is no message: %.*r", name, _SHOWN, line)
+        log.debug("%s printed a line of %d bytes that is no message", name, len(line))
         return None
 
 
@@ -106,19 +104,29 @@ async def _opened(kept: Kept) -> tuple[asyncio.StreamReader, asyncio.StreamWrite
         reading, _ = await loop.connect_read_pipe(
             lambda: asyncio.StreamReaderProtocol(reader), _end(outward, "rb")
         )
-        first = asyncio.ensure_future(reader.readline())
-        ends: list[asyncio.Future[Any]] = [first, kept.exited]
-        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
-        if not first.done() or not first.result():
-            first.cancel()
+        try:
+            await _begun(reader, kept)
+        except BaseException:
             reading.close()
-            raise McpError("it ended before it began")
+            raise
         transport, protocol = await loop.connect_write_pipe(
             lambda: asyncio.streams.FlowControlMixin(loop=loop), _end(inward, "wb")
         )
     finally:
         os.close(both)
     return reader, _Writer(transport, protocol, reader, loop, reading)
+
+
+async def _begun(reader: asyncio.StreamReader, kept: Kept) -> None:
+    """Wait for the empty line that a process begins with."""
+    first = asyncio.ensure_future(reader.readline())
+    ends: list[asyncio.Future[Any]] = [first, kept.exited]
+    try:
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        if not first.done() or not first.result():
+            raise McpError("it ended before it began")
+    finally:
+        first.cancel()
 
 
 def _end(path: str, mode: Literal["rb", "wb"]) -> IO[bytes]:

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from glovebox.box.keeping import Kept
 from glovebox.box.mcp.servers import RemoteServer, Server, StdioServer
+from glovebox.errors import McpError
 
 if TYPE_CHECKING:
+    import httpx2
     from mcp.client._transport import ReadStream, TransportStreams
     from mcp.shared.message import SessionMessage
 
@@ -65,10 +67,20 @@ async def _streamable(server: RemoteServer) -> AsyncIterator[TransportStreams]:
 
     timeout = httpx2.Timeout(_CONNECT, read=_SILENCE)
     async with (
-        httpx2.AsyncClient(headers=headers(server), timeout=timeout) as client,
+        httpx2.AsyncClient(
+            headers=headers(server), timeout=timeout, event_hooks={"response": [_heed]}
+        ) as client,
         streamable_http_client(server.url, http_client=client) as streams,
     ):
         yield streams
+
+
+async def _heed(response: httpx2.Response) -> None:
+    """Make of a status what the SDK does not: the key is wrong, or the session is over."""
+    if response.status_code in (401, 403):
+        raise McpError(f"It answered {response.status_code} {response.reason_phrase}".rstrip())
+    if response.status_code == 404 and "mcp-session-id" in response.request.headers:
+        response.headers["content-type"] = ""  # servers word it differently; without a text, the SDK has one
 
 
 def headers(server: RemoteServer) -> dict[str, str]:

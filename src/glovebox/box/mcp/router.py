@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from glovebox.box.keeping import Keeper
-from glovebox.box.mcp.naming import find, public_names, unknown
+from glovebox.box.mcp.naming import Place, find, public_names, unknown
 from glovebox.box.mcp.options import McpOptions
 from glovebox.box.mcp.servers import RemoteServer, Server
 from glovebox.box.mcp.upstream import Unavailable, Upstream
@@ -85,9 +85,18 @@ class Router:
             self._upstreams[name] = before[name] if name in stay else self._begin(listed)
         self._changed()
 
+    def place(self, name: str) -> Place | None:
+        """The tool that a name means, of those that are known now."""
+        return find(name, self._tool_names())
+
+    async def knows(self, name: str) -> bool:
+        """Whether a name means a tool. Servers that start are waited for only if it is none that is known."""
+        await self._known(name)
+        return self.place(name) is not None or self._down(name) is not None
+
     async def tools(self) -> list[tuple[str, mcp_types.Tool]]:
         """All tools with the names that clients see, once every server has said what it has or failed."""
-        await self._settled()
+        await _settled(self.upstreams)
         by_server = {name: {tool.name: tool for tool in one.tools} for name, one in self._upstreams.items()}
         names = public_names({server: list(own) for server, own in by_server.items()})
         return [(name, by_server[place.server][place.tool]) for name, place in names.items()]
@@ -108,12 +117,12 @@ class Router:
             Unavailable: the server cannot be asked.
             TimeoutError: it took too long.
         """
-        if find(name, self._tool_names()) is None:
-            await self._settled()
-        names = self._tool_names()
-        place = find(name, names)
+        await self._known(name)
+        place = self.place(name)
         if place is None:
-            raise UnknownTool(self._unknown(name, names))
+            if down := self._down(name):
+                raise Unavailable(down.unavailable())
+            raise UnknownTool(unknown(name, public_names(self._tool_names())))
         upstream = self._upstreams[place.server]
         own = upstream.server.timeout if isinstance(upstream.server, RemoteServer) else None
         async with asyncio.timeout(limit if limit is not None else own):
@@ -121,7 +130,7 @@ class Router:
 
     def limit_of(self, name: str) -> float | None:
         """How long a call of a tool may take, if its server was given a limit."""
-        place = find(name, self._tool_names())
+        place = self.place(name)
         server = self._upstreams[place.server].server if place else None
         return server.timeout if isinstance(server, RemoteServer) else None
 
@@ -132,27 +141,33 @@ class Router:
             self._end(upstream)
         await asyncio.gather(*self._ending)
 
-    def _unknown(self, name: str, names: Mapping[str, Sequence[str]]) -> str:
-        """What is said of a tool that is not there: perhaps its server is down."""
+    def _down(self, name: str) -> Upstream | None:
+        """The server that most likely has a tool of that name, and cannot be asked."""
+        alone = len(self._upstreams) == 1
         for upstream in self._upstreams.values():
-            if not upstream.ready and (len(self._upstreams) == 1 or name.startswith(f"{upstream.name}_")):
-                raise Unavailable(upstream.unavailable())
-        return unknown(name, public_names(names))
+            if not upstream.ready and (alone or name.startswith(f"{upstream.name}_")):
+                return upstream
+        return None
 
     def _tool_names(self) -> dict[str, list[str]]:
         return {name: [tool.name for tool in one.tools] for name, one in self._upstreams.items()}
 
-    async def _settled(self) -> None:
-        await asyncio.gather(*(upstream.settled.wait() for upstream in self._upstreams.values()))
+    async def _known(self, name: str) -> None:
+        """Wait until it can be said what a name means: no longer than its own server needs, if it has one."""
+        own = [upstream for upstream in self.upstreams if name.startswith(f"{upstream.name}_")]
+        for upstreams in (own, self.upstreams):
+            if name not in public_names(self._tool_names()):
+                await _settled(upstreams)
 
     def _begin(self, listed: Listed) -> Upstream:
+        earlier = [task for task in self._ending if task.get_name() == listed.server.name]
         return Upstream(
             listed.server, listed.source, keeper=self._keeper(), threads=self.threads,
-            options=self._options, changed=self._changed,
+            options=self._options, changed=self._changed, after=earlier,
         )  # fmt: skip
 
     def _end(self, upstream: Upstream) -> None:
-        ending = asyncio.create_task(upstream.close())
+        ending = asyncio.create_task(upstream.close(), name=upstream.name)
         self._ending.add(ending)
         ending.add_done_callback(self._ending.discard)
 
@@ -161,20 +176,33 @@ class Router:
             listener()
 
 
+async def _settled(upstreams: Sequence[Upstream]) -> None:
+    await asyncio.gather(*(upstream.settled.wait() for upstream in upstreams))
+
+
 class RoutedTools:
     """The same tools in nobody's format, for the box's own list."""
 
     def __init__(self, router: Router) -> None:
         self._router = router
 
-    async def tools(self) -> list[Tool]:
-        """Those there are now."""
+    async def knows(self, name: str) -> bool:
+        """Whether a server has a tool of that name, or would have if it were there."""
+        return await self._router.knows(name)
+
+    async def tools(self, taken: Collection[str] = ()) -> list[Tool]:
+        """Those there are now; one whose name is taken has the longer name of one among several servers."""
         from glovebox.protocol.tools.base import Tool
 
         if not self._router.mounted:
             return []
         found = []
-        for name, tool in await self._router.tools():
+        for public, tool in await self._router.tools():
+            name = public
+            if name in taken and (place := self._router.place(name)):
+                name = f"{place.server}_{place.tool}"
+            if name in taken:
+                continue
             hints = tool.annotations
             found.append(
                 Tool(

@@ -108,7 +108,8 @@ def _remote(name: Any, entry: Mapping[str, Any]) -> RemoteServer:
     if unknown := set(entry) - REMOTE_KEYS:
         raise RequestError(f"An MCP server at an address has no {', '.join(sorted(map(str, unknown)))}")
     url = _url(entry["url"])
-    kind = entry.get("transport", entry.get("type", "sse" if url.rstrip("/").endswith("/sse") else "http"))
+    likely = "sse" if urlsplit(url).path.rstrip("/").endswith("/sse") else "http"
+    kind = entry.get("transport", entry.get("type", likely))
     if not isinstance(kind, str) or kind not in TRANSPORTS:
         raise RequestError(f"type must be one of {', '.join(TRANSPORTS)}")
     key = entry.get("api_key")

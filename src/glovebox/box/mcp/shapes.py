@@ -46,4 +46,5 @@ def _block(block: dict[str, Any]) -> dict[str, Any]:
 
 def timed_out(name: str, seconds: float | None) -> str:
     """What is said of a call that took too long."""
-    return f'Tool "{name}" timed out after {seconds} seconds'
+    shown = int(seconds) if seconds is not None and float(seconds).is_integer() else seconds
+    return f'Tool "{name}" timed out after {shown} seconds'

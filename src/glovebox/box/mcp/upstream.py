@@ -7,10 +7,11 @@ import contextlib
 import logging
 import random
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 from glovebox.box.keeping import Keeper, Kept
+from glovebox.box.mcp.greeting import first, greet, is_closed, is_forgotten, listed
 from glovebox.box.mcp.options import McpOptions
 from glovebox.box.mcp.reaching import load_sdk, process_name, reached
 from glovebox.box.mcp.secrets import redacted, target
@@ -32,9 +33,12 @@ _FIRST_PAUSE = 0.5
 _RECOVERED = 30.0
 #: How long an idle server may take to say that it is there.
 _PING_LIMIT = 10.0
+#: How long the exit status of a server that closed its output is waited for.
+_EXIT_LIMIT = 1.0
+#: How much is kept of what an ended server printed, and how much of it is told with the reason.
+_KEPT = 64 << 10
 _SHOWN = 500
-#: Pages of a list of tools; more, and it has no end.
-_MOST_PAGES = 100
+_ENDED = "It has ended."
 
 
 class Unavailable(McpError):
@@ -53,8 +57,9 @@ class Upstream:
         threads: Threads,
         options: McpOptions,
         changed: Callable[[], None],
+        after: Collection[asyncio.Task[None]] = (),
     ) -> None:
-        """`changed` hears when it has other tools."""
+        """`changed` hears when it has other tools; it begins when all `after` have ended."""
         self.server = server
         self.source = source
         self.tools: list[mcp_types.Tool] = []
@@ -66,6 +71,7 @@ class Upstream:
         self._changed = changed
         self._session: ClientSession | None = None
         self._kept: Kept | None = None
+        self._said = self._last_words = ""
         self._state: McpState = "starting"
         self._since = time.time()
         self._error: str | None = None
@@ -74,8 +80,9 @@ class Upstream:
         self._running = self._calls = self._failures = self._restarts = 0
         self._lost = asyncio.Event()
         self._stale = asyncio.Event()
+        self._doubted = asyncio.Event()
         self._again = asyncio.Event()
-        self._task = asyncio.create_task(self._live())
+        self._task = asyncio.create_task(self._live(after))
 
     @property
     def name(self) -> str:
@@ -117,10 +124,12 @@ class Upstream:
         self._running += 1
         self._calls += 1
         try:
-            return await session.send_request(request, mcp_types.CallToolResult, progress_callback=progress)
+            return await self._asked(session, request, progress)
         except MCPError as error:
             self._failures += 1
-            if error.code != mcp_types.CONNECTION_CLOSED:
+            if error.code == mcp_types.CONNECTION_CLOSED:
+                self._doubted.set()
+            if not is_closed(error):
                 raise
             self._lost.set()
             raise Unavailable(f"The MCP server {self.name!r} ended during the call.") from error
@@ -130,8 +139,25 @@ class Upstream:
         finally:
             self._running -= 1
 
+    async def _asked(
+        self, session: ClientSession, request: mcp_types.CallToolRequest, progress: ProgressFnT | None
+    ) -> mcp_types.CallToolResult:
+        import mcp_types
+        from mcp.shared.exceptions import MCPError
+
+        try:
+            return await session.send_request(request, mcp_types.CallToolResult, progress_callback=progress)
+        except MCPError as error:
+            if not is_forgotten(error):
+                raise
+        if session is self._session:
+            self.restart()
+        session = await self.session()
+        return await session.send_request(request, mcp_types.CallToolResult, progress_callback=progress)
+
     def restart(self) -> None:
-        """Start it anew now, whatever it does."""
+        """Start it anew now. Calls that come meanwhile wait for that."""
+        self._unsettle()
         self._again.set()
         self._lost.set()
 
@@ -146,14 +172,13 @@ class Upstream:
 
     async def printed(self, most: int) -> str:
         """The end of what it printed besides messages."""
-        said = await self._kept.printed(most) if self._kept else ""
+        said = await self._kept.printed(most) if self._kept else self._said[-most:]
         return redacted(self.server, said)
 
     def info(self) -> McpServerInfo:
         """How it is."""
         session = self._session
         about = session.server_info if session else None
-        stdio = isinstance(self.server, StdioServer)
         return McpServerInfo(
             name=self.name,
             transport="stdio" if isinstance(self.server, StdioServer) else self.server.transport,
@@ -163,7 +188,7 @@ class Upstream:
             state=self._state,
             server=f"{about.name} {about.version}".strip() if about else None,
             protocol_version=session.protocol_version if session else None,
-            pid=self._kept.pid if stdio and self._kept and not self._kept.exited.done() else None,
+            pid=self._kept.pid if self._kept and not self._kept.exited.done() else None,
             tools=[tool.name for tool in self.tools],
             running=self._running,
             calls=self._calls,
@@ -174,6 +199,10 @@ class Upstream:
             error=self._error,
             ping=self._ping,
         )
+
+    def _unsettle(self) -> None:
+        self._session = None
+        self.settled.clear()
 
     def _become(self, state: McpState) -> None:
         if state != self._state:
@@ -187,8 +216,10 @@ class Upstream:
             return text
         return f"{text} It is started again in {max(0.0, self._retry - time.time()):.1f} s."
 
-    async def _live(self) -> None:
+    async def _live(self, after: Collection[asyncio.Task[None]]) -> None:
         """Start it again and again."""
+        if after:
+            await asyncio.wait(after)
         await self._threads.run(load_sdk)
         pause = 0.0
         while True:
@@ -221,6 +252,9 @@ class Upstream:
         from mcp.shared.exceptions import MCPError
 
         self._lost.clear()
+        self._stale.clear()
+        self._doubted.clear()
+        self._last_words = ""
         try:
             async with self._connected() as session:
                 self._session = session
@@ -228,22 +262,37 @@ class Upstream:
                 self._become("ready")
                 self.settled.set()
                 self._changed()
-                return await self._hold(session)
-        except TimeoutError:
-            reason = f"It did not tell its tools within {self._options.start_limit:g} s."
+                try:
+                    reason = await self._hold(session)
+                finally:
+                    self._unsettle()
         except (McpError, MCPError, OSError, httpx2.HTTPError, RuntimeError, ValueError) as error:
-            reason = _words(error)
+            reason = self._reason(error)
         except ExceptionGroup as group:
-            reason = _words(_first(group))
-        return redacted(self.server, reason + await self._last_words())
+            reason = self._reason(first(group))
+        return redacted(self.server, reason + self._last_words)
 
-    async def _last_words(self) -> str:
-        if self._kept is None:
-            return ""
-        said = (await self._kept.printed(_SHOWN)).strip()
-        status = self._kept.exited.result() if self._kept.exited.done() else None
-        how = f" Its exit status was {status}." if status is not None else ""
-        return f"{how} It printed: {said}" if said else how
+    def _reason(self, error: BaseException) -> str:
+        if isinstance(error, TimeoutError):
+            return f"It did not tell its tools within {self._options.start_limit:g} s."
+        if is_closed(error):
+            return _ENDED
+        text = str(error).strip() or type(error).__name__
+        return text if text.endswith((".", "!", "?")) else f"{text}."
+
+    async def _bury(self, kept: Kept) -> None:
+        """End its process, but not before it is known what it printed and how it ended."""
+        task = asyncio.current_task()
+        if self._lost.is_set() and not self._again.is_set() and not (task and task.cancelling()):
+            await asyncio.wait([kept.exited], timeout=_EXIT_LIMIT)
+        self._said = await kept.printed(_KEPT)
+        status = kept.exited.result() if kept.exited.done() else None
+        if status is not None:
+            self._last_words += f" Its exit status was {status}."
+        if said := self._said[-_SHOWN:].strip():
+            self._last_words += f" It printed: {said}"
+        self._kept = None
+        await kept.close()
 
     @contextlib.asynccontextmanager
     async def _connected(self) -> AsyncIterator[ClientSession]:
@@ -256,7 +305,7 @@ class Upstream:
         async with contextlib.AsyncExitStack() as stack:
             if isinstance(self.server, StdioServer):
                 self._kept = await self._started(self.server)
-                stack.push_async_callback(self._kept.close)
+                stack.push_async_callback(self._bury, self._kept)
             limit = asyncio.timeout(self._options.start_limit)
             async with limit:
                 read, write = await stack.enter_async_context(reached(self.server, self._kept, self._lost))
@@ -264,23 +313,29 @@ class Upstream:
                 session = await stack.enter_async_context(
                     ClientSession(read, write, message_handler=self._heard, client_info=about)
                 )
-                await _greet(session)
-                self.tools = await _listed(session)
+                await greet(session)
+                self.tools = await listed(session)
             yield session
 
     async def _started(self, server: StdioServer) -> Kept:
         name = process_name(server.name)
         if left := self._keeper.kept(name):  # by an earlier server, whose conversation with it is lost
             await left.close()
-        return await self._keeper.keep(
-            name, [server.command, *server.args], environment=server.env, pipes=True
-        )
+        command = [server.command, *server.args]
+        starting = asyncio.ensure_future(self._keeper.keep(name, command, environment=server.env, pipes=True))
+        try:
+            return await asyncio.shield(starting)
+        except asyncio.CancelledError:
+            # Half started, it could not be ended.
+            await (await starting).close()
+            raise
 
     async def _hold(self, session: ClientSession) -> str:
         """Watch over it until it is lost: why it is."""
         exited = self._kept.exited if self._kept else None
         while not self._lost.is_set():
-            waits = [asyncio.create_task(self._lost.wait()), asyncio.create_task(self._stale.wait())]
+            signs = (self._lost, self._stale, self._doubted)
+            waits = [asyncio.create_task(sign.wait()) for sign in signs]
             ends: list[asyncio.Future[Any]] = [*waits, *([exited] if exited else [])]
             try:
                 done, _ = await asyncio.wait(
@@ -293,11 +348,25 @@ class Upstream:
                 break
             if self._stale.is_set():
                 self._stale.clear()
-                self.tools = await _listed(session)
+                await self._list_again(session)
+            elif self._doubted.is_set() or not (done or self._running):
+                self._doubted.clear()
+                if not await self._is_there(session):
+                    return "It does not answer any more."
+        return "It was started anew." if self._again.is_set() else _ENDED
+
+    async def _list_again(self, session: ClientSession) -> None:
+        """Hear which tools it has now; as long as it does not tell, it has those of before."""
+        listing, losing = asyncio.create_task(listed(session)), asyncio.create_task(self._lost.wait())
+        limit = self._options.start_limit
+        try:
+            await asyncio.wait([listing, losing], timeout=limit, return_when=asyncio.FIRST_COMPLETED)
+            if listing.done():
+                self.tools = listing.result()
                 self._changed()
-            elif not done and not self._running and not await self._is_there(session):
-                return "It does not answer any more."
-        return "It was started anew." if self._again.is_set() else "It has ended."
+        finally:
+            listing.cancel()
+            losing.cancel()
 
     async def _is_there(self, session: ClientSession) -> bool:
         from mcp.shared.exceptions import MCPError
@@ -310,8 +379,9 @@ class Upstream:
                 await session.send_ping()
         except TimeoutError:
             return bool(self._running)  # busy with a call that came meanwhile
-        except MCPError:  # an answer all the same
-            pass
+        except MCPError as error:
+            if is_forgotten(error):
+                return False  # any other error is an answer all the same
         self._ping = (time.monotonic() - began) * 1000
         return True
 
@@ -321,44 +391,3 @@ class Upstream:
 
         if isinstance(message, mcp_types.ToolListChangedNotification):
             self._stale.set()
-
-
-async def _greet(session: ClientSession) -> None:
-    """Agree on a version: the older way is understood by all but servers that know only newer ones."""
-    import mcp_types
-    from mcp.shared.exceptions import MCPError
-
-    try:
-        await session.initialize()
-    except MCPError as error:
-        if error.code not in (mcp_types.UNSUPPORTED_PROTOCOL_VERSION, mcp_types.METHOD_NOT_FOUND):
-            raise
-        await session.discover()
-
-
-async def _listed(session: ClientSession) -> list[mcp_types.Tool]:
-    """All its tools."""
-    import mcp_types
-
-    capabilities = session.server_capabilities
-    if capabilities is not None and capabilities.tools is None:
-        return []
-    tools: list[mcp_types.Tool] = []
-    cursor: str | None = None
-    for _ in range(_MOST_PAGES):
-        page = await session.list_tools(params=mcp_types.PaginatedRequestParams(cursor=cursor))
-        tools += page.tools
-        cursor = page.next_cursor
-        if not cursor:
-            break
-    return tools
-
-
-def _first(group: BaseExceptionGroup[Any]) -> BaseException:
-    first = group.exceptions[0]
-    return _first(first) if isinstance(first, BaseExceptionGroup) else first
-
-
-def _words(error: BaseException) -> str:
-    text = str(error).strip() or type(error).__name__
-    return text if text.endswith((".", "!", "?")) else f"{text}."
