@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -84,6 +86,28 @@ async def test_a_list_of_tools_waits_for_a_hanging_server_only_so_long(hasty_box
         failed = await client.call_tool("bad_echo", {"text": "x"})
         assert failed.is_error
         assert "The MCP server 'bad' is not available: It did not tell its tools" in words(failed)
+
+
+async def test_no_list_waits_for_a_server_that_is_started_again(hasty_box: RunningBox) -> None:
+    post(hasty_box, scripted("good"), scripted("bad", "hang"))
+    async with connected(hasty_box, "sse") as client:
+        await names(client)
+        begun = wait_for(hasty_box, "bad", lambda info: info["restarts"] > 0 and info["state"] == "starting")
+        assert {name.partition("_")[0] for name in await names(client)} == {"good"}
+        now = told(hasty_box, "bad")
+        assert (now["state"], now["restarts"]) == ("starting", begun["restarts"])
+
+
+async def test_what_a_server_has_stays_on_the_list_while_it_is_started_again(box: RunningBox) -> None:
+    post(box, scripted("one"))
+    [info] = ready(box, "one")
+    async with connected(box, "sse") as client:
+        before = await names(client)
+        os.kill(info["pid"], signal.SIGKILL)
+        wait_for(box, "one", lambda now: now["pid"] != info["pid"])
+        assert await names(client) == before
+        ready(box, "one")
+        assert words(await client.call_tool("echo", {"text": "back"})) == "back"
 
 
 async def test_a_call_that_is_never_answered_costs_only_that_call(box: RunningBox) -> None:

@@ -169,3 +169,46 @@ async def test_a_process_is_of_the_sandbox_user(tmp_path: Path) -> None:
     assert (await kept.printed()).split() == ["nobody", "given", "can"]
     assert os.stat(kept.directory).st_uid == pwd.getpwnam("nobody").pw_uid
     await terminal.close()
+
+
+async def test_input_and_output_may_be_pipes(terminal: Terminal) -> None:
+    kept = await terminal.keeper.keep("one", ["sh", "-c", "echo aside >&2; cat; exit 4"], pipes=True)
+    way_in, way_out = (os.path.join(kept.directory, end) for end in ("in", "out"))
+    assert [os.stat(path).st_mode & 0o777 for path in (way_in, way_out)] == [0o600, 0o600]
+
+    def talk() -> bytes:
+        with open(way_in, "wb") as inward, open(way_out, "rb") as outward:
+            inward.write(b"hello")
+            inward.close()
+            return outward.read()
+
+    assert await asyncio.wait_for(asyncio.to_thread(talk), 10) == b"\nhello"
+    assert await asyncio.wait_for(asyncio.shield(kept.exited), 10) == 4
+    assert await kept.printed() == "aside\n"
+    await kept.close()
+
+
+@pytest.mark.parametrize("asked", [False, True])
+async def test_a_start_that_is_given_up_leaves_nothing_and_everything_else_goes_on(
+    terminal: Terminal, asked: bool
+) -> None:
+    """`asked`: the process is being started at that moment; otherwise all that is still to come."""
+    keeper = terminal.keeper
+    other = await keeper.keep("other", ["sleep", "1000"])
+    seconds = f"1000.{os.getpid()}"
+    starting = asyncio.create_task(keeper.keep("one", ["sleep", seconds]))
+    async with asyncio.timeout(10):
+        while asked and keeper.kept("one") is None:  # noqa: ASYNC110  the moment is short
+            await asyncio.sleep(0)
+    starting.cancel()
+    [outcome] = await asyncio.gather(starting, return_exceptions=True)
+    assert isinstance(outcome, asyncio.CancelledError)
+    assert keeper.kept("one") is None
+    again = await keeper.keep("one", ["sleep", seconds])
+    await eventually(lambda: sleeping(seconds) == {again.pid}, "the end of the first")
+    assert not other.exited.done()
+    await asyncio.gather(again.close(), other.close())
+
+
+def sleeping(seconds: str) -> set[int]:
+    return {one.pid for one in psutil.process_iter(["cmdline"]) if one.info["cmdline"] == ["sleep", seconds]}

@@ -52,7 +52,8 @@ class Belongings:
         self, ctx: ServerRequestContext[Any, Any], params: types.GetPromptRequestParams
     ) -> types.GetPromptResult:
         """`prompts/get`."""
-        for upstream in self._router.upstreams:
+        # The longest name first: `a_b_c` is rather `c` of `a_b` than `b_c` of `a`.
+        for upstream in sorted(self._router.upstreams, key=lambda one: len(one.name), reverse=True):
             if self._alone or params.name.startswith(f"{upstream.name}_"):
                 name = params.name if self._alone else params.name.removeprefix(f"{upstream.name}_")
                 session = await _session(upstream)
@@ -112,13 +113,15 @@ class Belongings:
 
     async def _all(self, kind: str, page: Page[T]) -> list[tuple[Upstream, T]]:
         upstreams = self._router.upstreams
-        await asyncio.gather(*(upstream.settled.wait() for upstream in upstreams))
+        await asyncio.gather(*(upstream.known.wait() for upstream in upstreams))
         found = await asyncio.gather(*(self._listed(upstream, kind, page) for upstream in upstreams))
         return [(upstream, one) for upstream, own in zip(upstreams, found, strict=True) for one in own]
 
     async def _listed(self, upstream: Upstream, kind: str, page: Page[T]) -> list[T]:
         found: list[T] = []
         cursor: str | None = None
+        if not upstream.ready:
+            return []
         try:
             session = await upstream.session()
             if getattr(session.server_capabilities, kind, None) is None:

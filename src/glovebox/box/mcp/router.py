@@ -96,7 +96,7 @@ class Router:
 
     async def tools(self) -> list[tuple[str, mcp_types.Tool]]:
         """All tools with the names that clients see, once every server has said what it has or failed."""
-        await _settled(self.upstreams)
+        await self._all_known()
         by_server = {name: {tool.name: tool for tool in one.tools} for name, one in self._upstreams.items()}
         names = public_names({server: list(own) for server, own in by_server.items()})
         return [(name, by_server[place.server][place.tool]) for name, place in names.items()]
@@ -152,12 +152,17 @@ class Router:
     def _tool_names(self) -> dict[str, list[str]]:
         return {name: [tool.name for tool in one.tools] for name, one in self._upstreams.items()}
 
+    async def _all_known(self) -> None:
+        """Wait until every server was ready, or has failed: once, and not again when one is started anew."""
+        await asyncio.gather(*(upstream.known.wait() for upstream in self.upstreams))
+
     async def _known(self, name: str) -> None:
         """Wait until it can be said what a name means: no longer than its own server needs, if it has one."""
         own = [upstream for upstream in self.upstreams if name.startswith(f"{upstream.name}_")]
-        for upstreams in (own, self.upstreams):
-            if name not in public_names(self._tool_names()):
-                await _settled(upstreams)
+        if name not in public_names(self._tool_names()):
+            await asyncio.gather(*(upstream.settled.wait() for upstream in own))
+        if name not in public_names(self._tool_names()):
+            await self._all_known()
 
     def _begin(self, listed: Listed) -> Upstream:
         earlier = [task for task in self._ending if task.get_name() == listed.server.name]
@@ -174,10 +179,6 @@ class Router:
     def _changed(self) -> None:
         for listener in self._listeners:
             listener()
-
-
-async def _settled(upstreams: Sequence[Upstream]) -> None:
-    await asyncio.gather(*(upstream.settled.wait() for upstream in upstreams))
 
 
 class RoutedTools:

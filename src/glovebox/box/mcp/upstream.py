@@ -63,7 +63,9 @@ class Upstream:
         self.server = server
         self.source = source
         self.tools: list[mcp_types.Tool] = []
-        #: Set while there is something to be said about its tools: it is ready, or has failed.
+        #: Set once there is something to be said about its tools: it was ready, or has failed.
+        self.known = asyncio.Event()
+        #: Set while it need not be waited for: it is ready, or has failed.
         self.settled = asyncio.Event()
         self._keeper = keeper
         self._threads = threads
@@ -169,6 +171,7 @@ class Upstream:
         self._become("stopped")
         self._error = "It was taken off the list."
         self.settled.set()
+        self.known.set()
 
     async def printed(self, most: int) -> str:
         """The end of what it printed besides messages."""
@@ -200,6 +203,11 @@ class Upstream:
             ping=self._ping,
         )
 
+    def _have(self, tools: list[mcp_types.Tool]) -> None:
+        if tools != self.tools:
+            self.tools = tools
+            self._changed()
+
     def _unsettle(self) -> None:
         self._session = None
         self.settled.clear()
@@ -226,10 +234,11 @@ class Upstream:
             began = time.monotonic()
             self._again.clear()
             self._error = await self._once()
-            recovered = self._state == "ready" and time.monotonic() - began > _RECOVERED
-            had_tools, self.tools, self._session = bool(self.tools), [], None
-            if had_tools:
-                self._changed()
+            was_ready, self._session = self._state == "ready", None
+            recovered = was_ready and time.monotonic() - began > _RECOVERED
+            if not was_ready:  # one that was may be back in a moment: what it has stays on the list till then
+                self._have([])
+            self.known.set()
             if not self._again.is_set():
                 log.warning("MCP server %s: %s", self.name, self._error)
                 pause = 0.0 if recovered else min(max(pause * 2, _FIRST_PAUSE), self._options.longest_pause)
@@ -261,7 +270,7 @@ class Upstream:
                 self._error = None
                 self._become("ready")
                 self.settled.set()
-                self._changed()
+                self.known.set()
                 try:
                     reason = await self._hold(session)
                 finally:
@@ -314,7 +323,8 @@ class Upstream:
                     ClientSession(read, write, message_handler=self._heard, client_info=about)
                 )
                 await greet(session)
-                self.tools = await listed(session)
+                tools = await listed(session)
+            self._have(tools)
             yield session
 
     async def _started(self, server: StdioServer) -> Kept:
@@ -362,8 +372,7 @@ class Upstream:
         try:
             await asyncio.wait([listing, losing], timeout=limit, return_when=asyncio.FIRST_COMPLETED)
             if listing.done():
-                self.tools = listing.result()
-                self._changed()
+                self._have(listing.result())
         finally:
             listing.cancel()
             losing.cancel()

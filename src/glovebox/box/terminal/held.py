@@ -176,7 +176,11 @@ class Holder(asyncio.Protocol):
         channel = HeldChannel(self, number, spec.name, receiver, files, files.end)
         self._channels[number] = channel
         self.send(wire.OPEN, number, wire.pack_open(directory, scratch, spec))
-        await channel.opened
+        try:
+            await channel.opened
+        except asyncio.CancelledError:
+            self.send(wire.CLOSE, number)  # nobody wants it any more
+            raise
         return channel
 
     def adopt(self, held: wire.Held, directory: str, receiver: Receiver, position: int) -> HeldChannel:
@@ -295,10 +299,12 @@ class Holder(asyncio.Protocol):
             channel.news(wire.OFFSET.unpack(payload)[0])
         elif kind == wire.OPENED:
             channel.pid = int(payload)
-            channel.opened.set_result(None)
+            if not channel.opened.done():  # whoever asked for it may have gone
+                channel.opened.set_result(None)
         elif kind == wire.REFUSED:
             del self._channels[number]
-            channel.opened.set_exception(OSError(wire.parse_fields(payload)[0]))
+            if not channel.opened.done():
+                channel.opened.set_exception(OSError(wire.parse_fields(payload)[0]))
         elif kind == wire.SEGMENT:
             start, path, oldest = wire.parse_fields(payload)
             channel.files.begin_segment(int(start), path, int(oldest))

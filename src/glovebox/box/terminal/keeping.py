@@ -163,9 +163,9 @@ class ProcessKeeper:
         )
         try:
             process.connect(await self._holder.open(spec, log, directory, process))
-        except OSError:
+        except (OSError, asyncio.CancelledError):
             del self._processes[name]
-            await self.threads.run(shutil.rmtree, directory, ignore_errors=True)
+            await asyncio.shield(self.threads.run(shutil.rmtree, directory, ignore_errors=True))
             raise
         return process
 
