@@ -48,6 +48,16 @@ async def test_work_behind_a_stuck_call_is_done_by_another_thread_which_then_end
     await asyncio.to_thread(wait_until, lambda: len(alive()) == 1, what="helpers to end")
 
 
+async def test_what_is_done_before_a_stuck_call_is_told_at_once(threads: Threads) -> None:
+    release = threading.Event()
+    quick = [asyncio.ensure_future(threads.run(abs, number)) for number in range(3)]
+    stuck = asyncio.ensure_future(threads.run(release.wait, 30))  # in the same turn, so by the same thread
+    assert await asyncio.wait_for(asyncio.gather(*quick), 10) == [0, 1, 2]
+    assert not stuck.done()
+    release.set()
+    assert await stuck
+
+
 async def test_there_are_never_more_threads_than_allowed(threads: Threads) -> None:
     release = threading.Event()
     stuck = [asyncio.ensure_future(threads.run(release.wait, 30)) for _ in range(10)]

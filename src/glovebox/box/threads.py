@@ -89,6 +89,7 @@ class Threads:
     def _relieve(self, begun: int) -> None:
         """Add a thread if nothing has been begun since the last look although something waits."""
         self._watch = None
+        self._tell()  # what was done right before something long is not kept back by that
         if not self._jobs or self._closed or self._loop is None:
             return
         if self._begun == begun and self._workers < self._most:

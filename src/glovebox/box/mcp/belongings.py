@@ -6,6 +6,7 @@ They are asked for when somebody wants to know. A server that does not answer is
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -24,7 +25,8 @@ _URI = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]*://)(.*)", re.DOTALL)
 _MOST_PAGES = 100
 
 T = TypeVar("T")
-Page = Callable[["ClientSession", types.PaginatedRequestParams], Awaitable[tuple[Sequence[T], str | None]]]
+PageT = TypeVar("PageT", bound=types.PaginatedResult)
+Ask = Callable[["ClientSession", types.PaginatedRequestParams], Awaitable[PageT]]
 
 
 class Belongings:
@@ -37,14 +39,12 @@ class Belongings:
 
     async def prompts(self, ctx: ServerRequestContext[Any, Any], params: Any) -> types.ListPromptsResult:
         """`prompts/list`."""
-
-        async def page(session: ClientSession, at: types.PaginatedRequestParams) -> Any:
-            found = await session.list_prompts(params=at)
-            return found.prompts, found.next_cursor
-
+        found = await self._all(
+            "prompts", lambda session, at: session.list_prompts(params=at), lambda page: page.prompts
+        )
         prompts = [
             prompt.model_copy(update={"name": self._name(upstream, prompt.name)})
-            for upstream, prompt in await self._all("prompts", page)
+            for upstream, prompt in found
         ]
         return types.ListPromptsResult(prompts=prompts)
 
@@ -62,14 +62,12 @@ class Belongings:
 
     async def resources(self, ctx: ServerRequestContext[Any, Any], params: Any) -> types.ListResourcesResult:
         """`resources/list`."""
-
-        async def page(session: ClientSession, at: types.PaginatedRequestParams) -> Any:
-            found = await session.list_resources(params=at)
-            return found.resources, found.next_cursor
-
+        found = await self._all(
+            "resources", lambda session, at: session.list_resources(params=at), lambda page: page.resources
+        )
         resources = [
             resource.model_copy(update={"uri": self._address(upstream, resource.uri)})
-            for upstream, resource in await self._all("resources", page)
+            for upstream, resource in found
         ]
         return types.ListResourcesResult(resources=resources)
 
@@ -77,14 +75,14 @@ class Belongings:
         self, ctx: ServerRequestContext[Any, Any], params: Any
     ) -> types.ListResourceTemplatesResult:
         """`resources/templates/list`."""
-
-        async def page(session: ClientSession, at: types.PaginatedRequestParams) -> Any:
-            found = await session.list_resource_templates(params=at)
-            return found.resource_templates, found.next_cursor
-
+        found = await self._all(
+            "resources",
+            lambda session, at: session.list_resource_templates(params=at),
+            lambda page: page.resource_templates,
+        )
         templates = [
-            one.model_copy(update={"uri_template": self._address(upstream, one.uri_template)})
-            for upstream, one in await self._all("resources", page)
+            template.model_copy(update={"uri_template": self._address(upstream, template.uri_template)})
+            for upstream, template in found
         ]
         return types.ListResourceTemplatesResult(resource_templates=templates)
 
@@ -111,30 +109,36 @@ class Belongings:
         parts = _URI.match(uri)
         return uri if self._alone or parts is None else f"{parts[1]}{upstream.name}/{parts[2]}"
 
-    async def _all(self, kind: str, page: Page[T]) -> list[tuple[Upstream, T]]:
+    async def _all(
+        self, kind: str, ask: Ask[PageT], items: Callable[[PageT], Sequence[T]]
+    ) -> list[tuple[Upstream, T]]:
+        """What all servers have of a kind: `ask` gets a page of one of them, with these `items`."""
         upstreams = self._router.upstreams
         await asyncio.gather(*(upstream.known.wait() for upstream in upstreams))
-        found = await asyncio.gather(*(self._listed(upstream, kind, page) for upstream in upstreams))
-        return [(upstream, one) for upstream, own in zip(upstreams, found, strict=True) for one in own]
+        pages = await asyncio.gather(*(self._pages(upstream, kind, ask) for upstream in upstreams))
+        return [
+            (upstream, item)
+            for upstream, own in zip(upstreams, pages, strict=True)
+            for page in own
+            for item in items(page)
+        ]
 
-    async def _listed(self, upstream: Upstream, kind: str, page: Page[T]) -> list[T]:
-        found: list[T] = []
-        cursor: str | None = None
+    async def _pages(self, upstream: Upstream, kind: str, ask: Ask[PageT]) -> list[PageT]:
+        pages: list[PageT] = []
         if not upstream.ready:
-            return []
-        try:
+            return pages
+        cursor: str | None = None
+        with contextlib.suppress(Unavailable, MCPError, TimeoutError, ValueError):
             session = await upstream.session()
             if getattr(session.server_capabilities, kind, None) is None:
-                return []
+                return pages
             async with asyncio.timeout(self._limit):
-                for _ in range(_MOST_PAGES):
-                    own, cursor = await page(session, types.PaginatedRequestParams(cursor=cursor))
-                    found += own
+                while len(pages) < _MOST_PAGES:
+                    pages.append(await ask(session, types.PaginatedRequestParams(cursor=cursor)))
+                    cursor = pages[-1].next_cursor
                     if not cursor:
                         break
-        except (Unavailable, MCPError, TimeoutError, ValueError):
-            return found
-        return found
+        return pages
 
 
 async def _session(upstream: Upstream) -> ClientSession:

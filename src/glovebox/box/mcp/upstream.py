@@ -29,6 +29,7 @@ log = logging.getLogger(__name__)
 
 #: The first pause before a server that failed is started again; each further one is twice as long.
 _FIRST_PAUSE = 0.5
+_MOST_DOUBLINGS = 20
 #: A server that was ready for so long has recovered.
 _RECOVERED = 30.0
 #: How long an idle server may take to say that it is there.
@@ -229,7 +230,7 @@ class Upstream:
         if after:
             await asyncio.wait(after)
         await self._threads.run(load_sdk)
-        pause = 0.0
+        failures = 0
         while True:
             began = time.monotonic()
             self._again.clear()
@@ -241,8 +242,9 @@ class Upstream:
             self.known.set()
             if not self._again.is_set():
                 log.warning("MCP server %s: %s", self.name, self._error)
-                pause = 0.0 if recovered else min(max(pause * 2, _FIRST_PAUSE), self._options.longest_pause)
-                await self._wait(pause * random.uniform(0.8, 1.2))  # noqa: S311
+                failures = 0 if recovered else failures + 1
+                if failures > was_ready:  # one that was ready is started again at once, the first time
+                    await self._wait(_FIRST_PAUSE * 2 ** min(failures - 1 - was_ready, _MOST_DOUBLINGS))
             self._restarts += 1
             self._retry = None
             self.settled.clear()
@@ -250,6 +252,7 @@ class Upstream:
 
     async def _wait(self, pause: float) -> None:
         self._become("waiting")
+        pause = min(pause, self._options.longest_pause) * random.uniform(0.8, 1.2)  # noqa: S311
         self._retry = time.time() + pause
         self.settled.set()
         with contextlib.suppress(TimeoutError):
@@ -257,9 +260,11 @@ class Upstream:
 
     async def _once(self) -> str:
         """Start it and stay with it until it fails: why it did."""
+        import anyio
         import httpx2
         from mcp.shared.exceptions import MCPError
 
+        failures = (McpError, MCPError, OSError, httpx2.HTTPError, RuntimeError, ValueError)
         self._lost.clear()
         self._stale.clear()
         self._doubted.clear()
@@ -275,7 +280,7 @@ class Upstream:
                     reason = await self._hold(session)
                 finally:
                     self._unsettle()
-        except (McpError, MCPError, OSError, httpx2.HTTPError, RuntimeError, ValueError) as error:
+        except (*failures, anyio.BrokenResourceError, anyio.ClosedResourceError) as error:
             reason = self._reason(error)
         except ExceptionGroup as group:
             reason = self._reason(first(group))
