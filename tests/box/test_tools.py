@@ -292,6 +292,9 @@ class Elsewhere:
     async def knows(self, name: str) -> bool:
         return name in self._names
 
+    def missing(self) -> list[str]:
+        return []
+
 
 async def answer(action: MCPAction, call: Call) -> MCPObservation:
     if action.name == "gone":

@@ -42,6 +42,9 @@ class ToolSource(Protocol):
     async def knows(self, name: str) -> bool:
         """Whether `call_tool_mcp` takes that name. It waits for nobody if it is known already."""
 
+    def missing(self) -> list[str]:
+        """What is to be said of those whose tools are not among these: why they cannot be asked."""
+
 
 class Source(Protocol):
     """Who knows where tools of MCP servers come from, and has the shell."""
@@ -93,7 +96,8 @@ class Toolbox:
         source = self._source.routed
         if source is not None and await source.knows(call.name):
             return MCPAction(name=call.name, arguments=call.arguments)
-        raise UnknownTool(self._unknown(call.name, [tool.name for tool in await self._routed()]))
+        unknown = self._unknown(call.name, [tool.name for tool in await self._routed()])
+        raise UnknownTool(" ".join([unknown, *(source.missing() if source is not None else [])]))
 
     async def call(self, call: ToolCall, *, action_id: str | None = None) -> ToolResult:
         """Carry out a call. Whatever goes wrong is a result that tells the model so."""

@@ -88,6 +88,19 @@ async def test_a_list_of_tools_waits_for_a_hanging_server_only_so_long(hasty_box
         assert "The MCP server 'bad' is not available: It did not tell its tools" in words(failed)
 
 
+def test_a_tool_that_nobody_has_is_told_apart_from_one_whose_server_is_down(box: RunningBox) -> None:
+    post(box, scripted("bad", "die"))
+    wait_for(box, "bad", is_waiting)
+    unknown, down = (
+        box.client.post("/tools/call", json={"name": name, "arguments": {}}).json()["content"][0]["text"]
+        for name in ("rnu", "bad_echo")
+    )
+    assert unknown.startswith("Unknown tool: rnu. Did you mean run?")
+    assert "The MCP server 'bad' is not available" in unknown
+    assert "The MCP server 'bad' is not available" in down
+    assert "Unknown tool" not in down
+
+
 async def test_no_list_waits_for_a_server_that_is_started_again(hasty_box: RunningBox) -> None:
     post(hasty_box, scripted("good"), scripted("bad", "hang"))
     async with connected(hasty_box, "sse") as client:

@@ -9,11 +9,12 @@ from typing import Any
 
 import anyio
 from mcp.server.connection import Connection
-from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel.server import NotificationOptions, Server
 from mcp.server.models import InitializationOptions
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
 from mcp.shared.exceptions import MCPError
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
 _LIMIT = 5.0
 
@@ -33,7 +34,7 @@ class ChangingServer(Server[Any]):
 
 
 class Audience:
-    """Who is connected. Older clients are told by a notification, newer ones on the stream they opened."""
+    """Who has a list. Older clients are told by a notification, newer ones on the stream they opened."""
 
     def __init__(self) -> None:
         self._connections: weakref.WeakSet[Connection] = weakref.WeakSet()
@@ -42,12 +43,15 @@ class Audience:
         #: Serves `subscriptions/listen`.
         self.listening = ListenHandler(self._bus)
 
-    async def __call__(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
-        """Middleware of a server: remember who has finished the handshake."""
-        if ctx.method == "notifications/initialized":
+    def listed(self, ctx: ServerRequestContext[Any, Any]) -> None:
+        """Whoever asks this has just been given a list, and wants to know when it changes.
+
+        Before that, there is nothing of theirs that could be out of date; and simple clients take whatever
+        comes next for the answer to their first question.
+        """
+        if ctx.protocol_version in HANDSHAKE_PROTOCOL_VERSIONS:
             # The SDK hands out the connection only through the session of a request.
             self._connections.add(ctx.session._connection)
-        return await call_next(ctx)
 
     def tools_changed(self) -> None:
         """Tell everyone that there may be other tools."""

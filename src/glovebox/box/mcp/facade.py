@@ -24,6 +24,7 @@ def routing_server(router: Router, audience: Audience, others: Belongings) -> Ch
         ctx: ServerRequestContext[Any, Any], params: mcp_types.PaginatedRequestParams | None
     ) -> mcp_types.ListToolsResult:
         found = await router.tools()
+        audience.listed(ctx)
         return mcp_types.ListToolsResult(
             tools=[tool.model_copy(update={"name": name}) for name, tool in found]
         )
@@ -33,7 +34,7 @@ def routing_server(router: Router, audience: Audience, others: Belongings) -> Ch
     ) -> mcp_types.CallToolResult:
         return await called(router, params.name, params.arguments or {}, ctx)
 
-    server = ChangingServer(
+    return ChangingServer(
         "glovebox",
         version=__version__,
         on_list_tools=tools,
@@ -45,8 +46,6 @@ def routing_server(router: Router, audience: Audience, others: Belongings) -> Ch
         on_read_resource=others.read,
         on_subscriptions_listen=audience.listening,
     )
-    server.middleware.append(audience)
-    return server
 
 
 async def called(

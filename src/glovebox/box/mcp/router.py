@@ -92,7 +92,8 @@ class Router:
     async def knows(self, name: str) -> bool:
         """Whether a name means a tool. Servers that start are waited for only if it is none that is known."""
         await self._known(name)
-        return self.place(name) is not None or self._down(name) is not None
+        down = self._down(name)
+        return self.place(name) is not None or (down is not None and name.startswith(f"{down.name}_"))
 
     async def tools(self) -> list[tuple[str, mcp_types.Tool]]:
         """All tools with the names that clients see, once every server has said what it has or failed."""
@@ -190,6 +191,10 @@ class RoutedTools:
     async def knows(self, name: str) -> bool:
         """Whether a server has a tool of that name, or would have if it were there."""
         return await self._router.knows(name)
+
+    def missing(self) -> list[str]:
+        """Why some servers cannot be asked."""
+        return [one.unavailable() for one in self._router.upstreams if not one.ready]
 
     async def tools(self, taken: Collection[str] = ()) -> list[Tool]:
         """Those there are now; one whose name is taken has the longer name of one among several servers."""

@@ -32,8 +32,8 @@ class MemoryMonitor:
             return
         self._stopping.clear()
         self._thread = threading.Thread(target=self._watch, name="memory-monitor", daemon=True)
-        self._thread.start()
         log.info("Memory monitoring started")
+        self._thread.start()
 
     def stop(self) -> None:
         """End; without a start it does nothing. Waits for the last look."""

@@ -60,7 +60,7 @@ class BoxServer:
 
     def _make(self, resources: Resources) -> Server[Any]:
         settings = self._services.settings
-        server = ChangingServer(
+        return ChangingServer(
             "glovebox",
             version=__version__,
             title="Glovebox",
@@ -75,13 +75,13 @@ class BoxServer:
             on_read_resource=resources.read,
             on_subscriptions_listen=self._audience.listening,
         )
-        server.middleware.append(self._audience)
-        return server
 
     async def _list_tools(
         self, context: Context, params: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
-        return types.ListToolsResult(tools=[_described(tool) for tool in await self._toolbox.tools()])
+        tools = await self._toolbox.tools()
+        self._audience.listed(context)
+        return types.ListToolsResult(tools=[_described(tool) for tool in tools])
 
     async def _call_tool(self, context: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
         call = ToolCall(name=params.name, arguments=params.arguments or {})
