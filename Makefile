@@ -2,7 +2,7 @@
 PORT ?= 8000
 WORKSPACE ?= ./workspace
 PLUGINS ?= jupyter agent_skills
-INPUTS := pyproject.toml constraints.txt scripts/setup.sh
+INPUTS := pyproject.toml constraints.txt scripts/setup.sh tests/support/npm/package.json
 
 .PHONY: help setup run test lint bench clean
 

@@ -62,6 +62,12 @@ if ! has_chromium; then
   .venv/bin/python -m playwright install "${deps[@]}" chromium ||
     echo "There is no Chromium: everything but the browser works. Install one, or set GLOVEBOX_CHROMIUM." >&2
 fi
+if [ "$wanted" = dev ] && command -v npm >/dev/null 2>&1; then
+  say "Installing what tests use of npm"
+  mkdir -p .venv/npm
+  cp tests/support/npm/package.json .venv/npm/
+  npm install --prefix .venv/npm --no-package-lock --ignore-scripts --no-audit --no-fund --loglevel=error
+fi
 .venv/bin/python -m compileall -q src
 touch ".venv/.$wanted"
 [ "$wanted" = dev ] && touch .venv/.run

@@ -101,6 +101,15 @@ def test_a_tool_that_nobody_has_is_told_apart_from_one_whose_server_is_down(box:
     assert "Unknown tool" not in down
 
 
+def test_a_start_that_takes_its_time_is_given_up_when_asked_to_start_anew(box: RunningBox) -> None:
+    post(box, scripted("slow", "hang"))  # it has 20 seconds
+    begun = wait_for(box, "slow", lambda info: info["pid"] is not None)
+    assert box.client.post("/mcp/servers/slow/restart").status_code == 200
+    again = wait_for(box, "slow", lambda info: info["pid"] not in (None, begun["pid"]))
+    assert (again["state"], again["restarts"]) == ("starting", 1)
+    assert again["error"].startswith("It was started anew.")
+
+
 async def test_no_list_waits_for_a_server_that_is_started_again(hasty_box: RunningBox) -> None:
     post(hasty_box, scripted("good"), scripted("bad", "hang"))
     async with connected(hasty_box, "sse") as client:

@@ -6,27 +6,33 @@ import asyncio
 import json
 import os
 import signal
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.box.mcp.conftest import Remote
-from tests.box.mcp.installing import everything_from_npm, time_from_pypi
 from tests.box.mcp.speaking import connected, names, put, ready, running, told, until, wait_for, words
+from tests.support.node import MODULES, needs_npm, node
 from tests.support.running import RunningBox
 
 CHANGED = "notifications/tools/list_changed"
 LONG = "everything_trigger-long-running-operation"
 
-pytestmark = pytest.mark.timeout(600)
+EVERYTHING = MODULES / "@modelcontextprotocol/server-everything/dist/index.js"
+
+pytestmark = needs_npm
 
 
 @pytest.fixture(scope="module")
 def servers(remote: Remote) -> dict[str, dict[str, Any]]:
     return {
-        "everything": everything_from_npm(),
-        "time": time_from_pypi(),
+        "everything": {"command": node(), "args": [str(EVERYTHING)]},
+        "time": {
+            "command": sys.executable,
+            "args": ["-m", "mcp_server_time", "--local-timezone", "Europe/Berlin"],
+        },
         "own": {"url": f"{remote.url}/mcp/", "api_key": remote.key},
     }
 

@@ -40,6 +40,7 @@ _EXIT_LIMIT = 1.0
 _KEPT = 64 << 10
 _SHOWN = 500
 _ENDED = "It has ended."
+_ANEW = "It was started anew."
 
 
 class Unavailable(McpError):
@@ -81,6 +82,7 @@ class Upstream:
         self._retry: float | None = None
         self._ping: float | None = None
         self._running = self._calls = self._failures = self._restarts = 0
+        self._limit: asyncio.Timeout | None = None
         self._lost = asyncio.Event()
         self._stale = asyncio.Event()
         self._doubted = asyncio.Event()
@@ -163,6 +165,8 @@ class Upstream:
         self._unsettle()
         self._again.set()
         self._lost.set()
+        if self._state == "starting" and self._limit is not None and not self._limit.expired():
+            self._limit.reschedule(0)  # this start is given up
 
     async def close(self) -> None:
         """End it."""
@@ -287,6 +291,8 @@ class Upstream:
         return redacted(self.server, reason + self._last_words)
 
     def _reason(self, error: BaseException) -> str:
+        if self._again.is_set():
+            return _ANEW
         if isinstance(error, TimeoutError):
             return f"It did not tell its tools within {self._options.start_limit:g} s."
         if is_closed(error):
@@ -320,8 +326,7 @@ class Upstream:
             if isinstance(self.server, StdioServer):
                 self._kept = await self._started(self.server)
                 stack.push_async_callback(self._bury, self._kept)
-            limit = asyncio.timeout(self._options.start_limit)
-            async with limit:
+            async with asyncio.timeout(self._options.start_limit) as self._limit:
                 read, write = await stack.enter_async_context(reached(self.server, self._kept, self._lost))
                 about = mcp_types.Implementation(name="glovebox", version=__version__)
                 session = await stack.enter_async_context(
@@ -329,6 +334,7 @@ class Upstream:
                 )
                 await greet(session)
                 tools = await listed(session)
+            self._limit = None
             self._have(tools)
             yield session
 
@@ -368,7 +374,7 @@ class Upstream:
                 self._doubted.clear()
                 if not await self._is_there(session):
                     return "It does not answer any more."
-        return "It was started anew." if self._again.is_set() else _ENDED
+        return _ANEW if self._again.is_set() else _ENDED
 
     async def _list_again(self, session: ClientSession) -> None:
         """Hear which tools it has now; as long as it does not tell, it has those of before."""
