@@ -106,7 +106,7 @@ async def _opened(kept: Kept) -> tuple[asyncio.StreamReader, asyncio.StreamWrite
         )
         try:
             await _begun(reader, kept)
-        except BaseException:
+        except (McpError, OSError, asyncio.CancelledError):
             reading.close()
             raise
         transport, protocol = await loop.connect_write_pipe(
