@@ -181,7 +181,7 @@ def test_a_slow_watcher_is_skipped_forward_and_slows_nothing(box: RunningBox, tm
             blocking=True,
         )
         person.see(b"the end")
-        assert person.hear("skipped")["bytes"] > 1_000_000
+        assert person.hear("skipped")["bytes"] > 100_000  # in the first of several leaps
         assert len(person.screen) < 29_000_000
 
 
