@@ -2,10 +2,10 @@
 
 Without any library, so that it starts in a few milliseconds. Calls are taken in the order of arrival.
 
-    scripted.py [--received FILE] [--gate FILE] [hang | die | noisy | list-once]
+    scripted.py [--received FILE] [--gate FILE] [hang | mute | die | noisy | list-once]
 
-`hang` answers nothing, `die` ends at once, `noisy` prints rubbish among its messages, `list-once` tells its
-tools only once. Every line that comes in is added to the file `--received`.
+`hang` answers nothing, `mute` does not say that it is there, `die` ends at once, `noisy` prints rubbish among
+its messages, `list-once` tells its tools only once. Every line that comes in is added to the file `--received`.
 """
 
 from __future__ import annotations
@@ -58,6 +58,8 @@ class Server:
         if method == "notifications/cancelled":
             self.cancelled.add(params["requestId"])
         if number is None or method is None or self.mode == "hang":
+            return
+        if method == "ping" and self.mode == "mute":
             return
         if self.mode == "noisy":
             with writing:
@@ -160,7 +162,9 @@ class Server:
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("mode", nargs="?", default="", choices=["", "hang", "die", "noisy", "list-once"])
+    parser.add_argument(
+        "mode", nargs="?", default="", choices=["", "hang", "mute", "die", "noisy", "list-once"]
+    )
     parser.add_argument("--received", default=os.devnull)
     parser.add_argument("--gate", default="", help="begin when there is such a file")
     given = parser.parse_args()

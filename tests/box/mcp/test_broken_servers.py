@@ -39,7 +39,8 @@ TOO_LONG = (64 << 20) + (1 << 20)
 @pytest.fixture(scope="module")
 def hasty_box(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningBox]:
     """A box that gives up early on servers that do not start."""
-    flags = ("--no-enable-browser", "--plugin-options", f"mcp.start_limit={LIMIT}", "mcp.longest_pause=30")
+    options = (f"mcp.start_limit={LIMIT}", "mcp.longest_pause=30", "mcp.health_interval=0.2")
+    flags = ("--no-enable-browser", "--plugin-options", *options)
     with running_box(tmp_path_factory.mktemp("hasty") / "workspace", *flags) as box:
         yield box
 
@@ -86,6 +87,18 @@ async def test_a_list_of_tools_waits_for_a_hanging_server_only_so_long(hasty_box
         failed = await client.call_tool("bad_echo", {"text": "x"})
         assert failed.is_error
         assert "The MCP server 'bad' is not available: It did not tell its tools" in words(failed)
+
+
+def test_an_idle_server_is_asked_whether_it_is_there_and_started_again_if_it_does_not_say(
+    hasty_box: RunningBox,
+) -> None:
+    post(hasty_box, scripted("good"), scripted("bad", "mute"))
+    good, bad = ready(hasty_box, "good", "bad")
+    again = wait_for(hasty_box, "bad", lambda info: info["restarts"] > 0)
+    assert again["error"] is None or again["error"].startswith("It does not answer any more.")
+    wait_for(hasty_box, "bad", lambda info: info["pid"] not in (None, bad["pid"]))
+    asked = wait_for(hasty_box, "good", lambda info: info["ping"] is not None)
+    assert (asked["pid"], asked["restarts"]) == (good["pid"], 0)
 
 
 def test_a_tool_that_nobody_has_is_told_apart_from_one_whose_server_is_down(box: RunningBox) -> None:

@@ -395,7 +395,7 @@ class Upstream:
             return True
         began = time.monotonic()
         try:
-            async with asyncio.timeout(_PING_LIMIT):
+            async with asyncio.timeout(min(_PING_LIMIT, self._options.start_limit)):
                 await session.send_ping()
         except TimeoutError:
             return bool(self._running)  # busy with a call that came meanwhile
