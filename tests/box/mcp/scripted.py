@@ -5,7 +5,8 @@ Without any library, so that it starts in a few milliseconds. Calls are taken in
     scripted.py [--received FILE] [--gate FILE] [hang | mute | die | noisy | list-once]
 
 `hang` answers nothing, `mute` does not say that it is there, `die` ends at once, `noisy` prints rubbish among
-its messages, `list-once` tells its tools only once. Every line that comes in is added to the file `--received`.
+its messages, `list-once` tells its tools only once. Every line that comes in is added to the file
+`--received`.
 """
 
 from __future__ import annotations
