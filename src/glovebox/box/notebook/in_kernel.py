@@ -71,6 +71,7 @@ class Output(OutStream):
             self._collect()
         if isinstance(string, str) and not string.isascii():  # half characters cannot be sent
             string = string.encode("utf-8", "backslashreplace").decode()
+        self._after_the_other()
         return super().write(string)
 
     def flush(self):
@@ -111,8 +112,15 @@ class Output(OutStream):
             except BlockingIOError:
                 return True
             if data:
+                self._after_the_other()
                 super().write(self._decoder.decode(data))
             return bool(data)
+
+    def _after_the_other(self):
+        """Send what the other stream was given before: half a line of it may be gone already."""
+        other = sys.stderr if self is sys.stdout else sys.stdout
+        if isinstance(other, Output) and other is not self and other._buffers:
+            other._flush()
 
     def _watch(self):
         readable = select.poll()
