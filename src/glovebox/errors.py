@@ -42,9 +42,24 @@
     │   ├── NoSuchMcpServer    no_such_mcp_server      no MCP server of that name is in the list
     │   ├── NoSuchMcpProfile   no_such_mcp_profile     no profile of that name is in the configuration
     │   └── BadMcpConfig       bad_mcp_config          MCP servers or profiles that cannot be
-    └── TransferError          transfer_failed         an upload or download that was refused
-        ├── BadArchive         bad_archive             not a zip, or one that must not be unpacked
-        └── TooLarge           too_large               beyond the configured size
+    ├── TransferError          transfer_failed         an upload or download that was refused
+    │   ├── BadArchive         bad_archive             not a zip, or one that must not be unpacked
+    │   └── TooLarge           too_large               beyond the configured size
+    ├── ClientError            client_failed           a box could not be asked
+    │   ├── BoxUnreachable     box_unreachable         nothing answers at its address, or not any more
+    │   ├── DeadlineExceeded   deadline_exceeded       no answer came in time
+    │   ├── NotConnected       not_connected           used before connect or after close
+    │   └── BadAnswer          bad_answer              what answers does not speak as a box does
+    └── BackendError           backend_failed          a box could not be started or dealt with
+        ├── NoSuchBackend      no_such_backend         no backend has that name
+        ├── EngineUnavailable  engine_unavailable      the container engine does not answer
+        ├── BadSpec            bad_spec                a box cannot be like that
+        ├── BadImage           bad_image               an image that cannot be had, or that no box runs in
+        ├── NoBundle           no_bundle               there is no runtime to put into the image
+        ├── NoSuchBox          no_such_box             no box has that name
+        ├── BoxExists          box_exists              the name is taken
+        ├── BoxDied            box_died                it ended before it answered, or while it was used
+        └── NotSupported       not_supported           this kind of box cannot do that
 
 Codes travel over the wire (header `X-Glovebox-Error`), class names never do.
 """
@@ -349,3 +364,104 @@ class TooLarge(TransferError):
 
     code = "too_large"
     status = 413
+
+
+class ClientError(GloveboxError):
+    """A box could not be asked."""
+
+    code = "client_failed"
+
+
+class BoxUnreachable(ClientError):
+    """Nothing answers at the address of the box, or not any more."""
+
+    code = "box_unreachable"
+
+
+class DeadlineExceeded(ClientError, TimeoutError):
+    """No answer came in time. Whether the box did what it was asked is not known."""
+
+    code = "deadline_exceeded"
+
+
+class NotConnected(ClientError):
+    """A runtime was used before it was connected, or after it was closed."""
+
+    code = "not_connected"
+
+
+class BadAnswer(ClientError):
+    """What answers at the address does not speak as a box does."""
+
+    code = "bad_answer"
+
+
+class BackendError(GloveboxError):
+    """A box could not be started or dealt with."""
+
+    code = "backend_failed"
+
+
+class NoSuchBackend(BackendError):
+    """No backend has that name; the text lists those there are."""
+
+    code = "no_such_backend"
+
+
+class EngineUnavailable(BackendError):
+    """The container engine does not answer; the text says what to do."""
+
+    code = "engine_unavailable"
+
+
+class BadSpec(BackendError):
+    """A box cannot be like that; the text says why."""
+
+    code = "bad_spec"
+
+
+class BadImage(BackendError):
+    """An image that cannot be pulled or built, or that no box runs in."""
+
+    code = "bad_image"
+
+
+class NoBundle(BackendError):
+    """There is no runtime to put into the image."""
+
+    code = "no_bundle"
+
+
+class NoSuchBox(BackendError):
+    """No box has that name."""
+
+    code = "no_such_box"
+
+
+class BoxExists(BackendError):
+    """The name is taken."""
+
+    code = "box_exists"
+
+
+class BoxDied(BackendError):
+    """The box ended before it answered, or while it was used; the text has its last words."""
+
+    code = "box_died"
+
+
+class NotSupported(BackendError):
+    """This kind of box cannot do that."""
+
+    code = "not_supported"
+
+
+def by_code() -> dict[str, type[GloveboxError]]:
+    """Every class by its code, to raise here what was raised elsewhere."""
+    found: dict[str, type[GloveboxError]] = {}
+    waiting: list[type[GloveboxError]] = [GloveboxError]
+    while waiting:
+        kind = waiting.pop()
+        found.setdefault(kind.code, kind)
+        waiting += kind.__subclasses__()
+    return found

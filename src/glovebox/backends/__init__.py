@@ -1,0 +1,1 @@
+"""Where boxes live. Each backend is found by its entry point and used through `client/backend.py`."""

@@ -1,0 +1,1 @@
+"""Boxes that are processes of this machine."""

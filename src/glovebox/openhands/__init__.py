@@ -1,0 +1,1 @@
+"""Glovebox for a stock OpenHands."""
