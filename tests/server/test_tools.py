@@ -346,7 +346,11 @@ def test_a_call_that_cannot_be_carried_out_fails_as_actions_do(
     assert not (tmp_path / "ran").exists()
     with streaming(box, {"action": envelope}) as told:
         last = list(told)[-1]
-    assert (last.event, last.json["code"], last.json["detail"]) == ("error", code, answer.json()["detail"])
+    assert (last.event, last.json["code"]) == ("error", code)
+    # How long until an MCP server is started again is another number each time.
+    details = (last.json["detail"], answer.json()["detail"])
+    told_twice = [text.partition(" The MCP server ")[0] for text in details]
+    assert told_twice[0] == told_twice[1]
 
 
 def test_a_call_runs_once_with_a_key_and_can_be_followed(box: RunningBox, tmp_path: Path) -> None:
