@@ -1,0 +1,128 @@
+"""What a box answers: its errors as exceptions of this side, its observations as typed messages."""
+
+from __future__ import annotations
+
+import functools
+import types
+import typing
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import msgspec
+
+from glovebox.errors import BackendError, BadAnswer, ClientError, GloveboxError, InvalidKey, by_code
+from glovebox.protocol.base import Action, Message, Observation
+from glovebox.protocol.observations import ErrorObservation
+
+ERROR_HEADER = "X-Glovebox-Error"
+#: So much of an answer that makes no sense is shown.
+_SHOWN = 200
+
+ObservationT = TypeVar("ObservationT", bound=Observation)
+MessageT = TypeVar("MessageT", bound=Message)
+
+
+class UnknownAnswer(BadAnswer):
+    """An error without a code, or with one that means nothing here; what was answered is kept."""
+
+    def __init__(self, message: str, http_status: int, text: str) -> None:
+        super().__init__(message)
+        self.http_status = http_status
+        self.text = text
+
+
+class _Detail(Message):
+    detail: str
+
+
+def error_of(status: int, headers: Mapping[str, str], body: bytes) -> GloveboxError:
+    """The exception that an error answer stands for: the box names one of those there are, by its code."""
+    text = body.decode("utf-8", "replace")
+    try:
+        detail = msgspec.json.decode(body, type=_Detail).detail
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        detail = ""
+    return failure(status, headers.get(ERROR_HEADER, ""), detail, text)
+
+
+def failure(status: int, code: str, detail: str, text: str = "") -> GloveboxError:
+    """The exception for a code of the box."""
+    kind = by_code().get(code)
+    if kind is not None and not issubclass(kind, ClientError | BackendError):  # those are for us to say
+        return kind(detail or text)
+    if status == 403 and detail == "Invalid API Key":  # the contract's words, of a server without codes
+        return InvalidKey(detail)
+    said = detail or _shown(text)
+    return UnknownAnswer(
+        f"The box answered {status}: {said}" if said else f"The box answered {status}", status, text
+    )
+
+
+def decoded(body: bytes, kind: type[MessageT]) -> MessageT:
+    """The message that an endpoint answered with.
+
+    Raises:
+        BadAnswer: it is something else.
+    """
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise BadAnswer(
+            f"That is not what a box answers: {_shown(body.decode('utf-8', 'replace'))}"
+        ) from error
+
+
+def envelope(body: bytes) -> dict[str, Any]:
+    """The JSON object that was answered.
+
+    Raises:
+        BadAnswer: it is something else.
+    """
+    try:
+        return msgspec.json.decode(body, type=dict[str, Any])
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise BadAnswer(f"That is no observation: {_shown(body.decode('utf-8', 'replace'))}") from error
+
+
+def observation_of(action: Action[ObservationT], answered: dict[str, Any]) -> ObservationT | ErrorObservation:
+    """The observation an action was answered with. What a later version says besides is left out.
+
+    Raises:
+        BadAnswer: it is none, or not one that this action is answered with.
+    """
+    name = answered.get("observation")
+    kind = next((kind for kind in _expected(type(action)) if kind.observation == name), None)
+    extras = answered.get("extras") or {}
+    if kind is None or not isinstance(extras, dict):
+        raise BadAnswer(f"The box answered {action.action} with {_shown(repr(name))}.")
+    try:
+        observation = msgspec.convert({**extras, "content": answered.get("content", "")}, kind)
+    except msgspec.ValidationError as error:
+        raise BadAnswer(f"The box answered {action.action} with something else: {error}") from error
+    return typing.cast("ObservationT | ErrorObservation", observation)
+
+
+def fits(action: Action[Any], observation: Observation) -> bool:
+    """Whether an action may be answered with that observation."""
+    return isinstance(observation, _expected(type(action)))
+
+
+@functools.cache
+def _expected(action: type[Action[Any]]) -> tuple[type[Observation], ...]:
+    """What answers an action, also one that only a plugin knows."""
+    return (*_declared(action), ErrorObservation)
+
+
+def _declared(action: type[Action[Any]]) -> tuple[type[Observation], ...]:
+    for kind in action.__mro__:
+        for base in getattr(kind, "__orig_bases__", ()):
+            for argument in typing.get_args(base):
+                union = isinstance(argument, types.UnionType) or typing.get_origin(argument) is typing.Union
+                kinds: tuple[type[Observation], ...] = typing.get_args(argument) if union else (argument,)
+                return kinds
+    return (Observation,)
+
+
+def _shown(text: str) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."

@@ -1,0 +1,109 @@
+"""The MCP servers of an agent: programs that run in its box, and addresses it connects to."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable
+from typing import Protocol
+
+import msgspec
+
+from glovebox.client.asking import Asked
+from glovebox.errors import BadAnswer
+from glovebox.protocol.base import Message
+
+log = logging.getLogger(__name__)
+
+_LIMIT = 60.0
+
+
+class StdioServer(Message):
+    """A program that the box starts."""
+
+    name: str
+    command: str
+    args: tuple[str, ...] = ()
+    #: What it needs in its environment; mostly secrets.
+    env: dict[str, str] = msgspec.field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return f"StdioServer(name={self.name!r}, command={self.command!r})"
+
+
+class RemoteServer(Message):
+    """An address that the agent connects to."""
+
+    url: str
+    api_key: str | None = None
+    #: Seconds that a call may take, where the transport has such a limit.
+    timeout: float | None = None
+
+    def __repr__(self) -> str:
+        return f"RemoteServer({self.url.partition('?')[0]!r})"
+
+
+class McpConfig(Message):
+    """All MCP servers of an agent, by the way they are spoken to."""
+
+    stdio_servers: tuple[StdioServer, ...] = ()
+    sse_servers: tuple[RemoteServer, ...] = ()
+    shttp_servers: tuple[RemoteServer, ...] = ()
+
+
+class Reached(Asked, Protocol):
+    """A box whose address and key are known."""
+
+    @property
+    def url(self) -> str:
+        """Where it answers."""
+
+    @property
+    def session_api_key(self) -> str | None:
+        """The key it wants."""
+
+
+class _Update(Message):
+    router_error_log: str = ""
+
+
+class McpServers:
+    """The programs that one box was told to start."""
+
+    def __init__(self, box: Reached, config: McpConfig | None = None) -> None:
+        self._box = box
+        self._config = config or McpConfig()
+        self._posted: tuple[StdioServer, ...] = ()
+        self._posting = asyncio.Lock()
+
+    async def get_mcp_config(self, extra_stdio_servers: Iterable[StdioServer] = ()) -> McpConfig:
+        """What an agent connects to: the servers at addresses, and the box for all programs together.
+
+        The box is told of programs that it does not know yet. Those it knows stay, unless one of the same
+        name takes the place; so do those of the configuration.
+
+        Raises:
+            GloveboxError: the box did not take the list.
+        """
+        wanted = {server.name: server for server in (*self._config.stdio_servers, *extra_stdio_servers)}
+        async with self._posting:
+            if any(server not in self._posted for server in wanted.values()):
+                known = (server for server in self._posted if server.name not in wanted)
+                await self._post((*wanted.values(), *known))
+            posted = self._posted
+        if not posted:
+            return self._config
+        address = f"{self._box.url.rstrip('/')}/mcp/sse"
+        box = RemoteServer(url=address, api_key=self._box.session_api_key or None)
+        return msgspec.structs.replace(self._config, sse_servers=(*self._config.sse_servers, box))
+
+    async def _post(self, servers: tuple[StdioServer, ...]) -> None:
+        body = msgspec.json.encode(sorted(servers, key=lambda server: server.name))
+        answer = await self._box.call("POST", "/update_mcp_server", body=body, limit=_LIMIT)
+        try:
+            update = msgspec.json.decode(answer, type=_Update)
+        except msgspec.DecodeError as error:
+            raise BadAnswer(f"The box did not say what became of its MCP servers: {error}") from error
+        self._posted = servers
+        if update.router_error_log:
+            log.warning("Some MCP servers failed to be added: %s", update.router_error_log)
