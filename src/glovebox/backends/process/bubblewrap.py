@@ -1,0 +1,142 @@
+"""A box that sees the system read-only, its workspace, and little else: the command line of bubblewrap."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import glovebox
+from glovebox.client.spec import BoxSpec
+from glovebox.errors import NotSupported
+
+#: What of the root directory is shown. Not /home, /root, /run, /srv, /sys, /var: that is where people and
+#: services keep their own.
+_SYSTEM = ("bin", "etc", "gnu", "lib", "lib32", "lib64", "libx32", "nix", "opt", "sbin", "usr")
+#: Root in the box is no root of the machine; what is left lets it deal with files and users of the box.
+_CAPABILITIES = ("CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID")
+_RESOLVER = "/etc/resolv.conf"
+
+
+def wrapped(
+    command: list[str], spec: BoxSpec, *, directory: Path, workspace: Path, home: Path, shown: list[str]
+) -> list[str]:
+    """A command in a file system and a pid namespace of its own; the network is shared.
+
+    `directory` keeps what the box writes to /tmp and to its home, `shown` are more paths that it can read.
+
+    Raises:
+        NotSupported: bubblewrap is missing, or too old for what is wanted.
+    """
+    program = shutil.which("bwrap")
+    if program is None:
+        raise NotSupported("There is no bubblewrap here. Install it (apt-get install bubblewrap).")
+    arguments = [program, "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--hostname", "glovebox"]
+    # bubblewrap's own first process would wait for every other one to end; the box's ends with the server.
+    arguments += ["--as-pid-1", "--new-session", "--proc", "/proc", "--dev", "/dev"]
+    if os.geteuid() == 0:
+        arguments += ["--cap-drop", "ALL"]
+        for capability in _CAPABILITIES:
+            arguments += ["--cap-add", f"CAP_{capability}"]
+        arguments += _kernel()
+    arguments += _system()
+    arguments += ["--bind", _made(directory / "tmp", 0o1777), "/tmp"]  # noqa: S108
+    arguments += ["--dir", "/var/tmp", "--dir", "/run"]  # noqa: S108
+    arguments += ["--bind", _made(directory / "home", 0o700), str(home)]
+    for path in shown:
+        arguments += ["--ro-bind", os.path.realpath(path), path]
+    for number, mount in enumerate(spec.volumes):
+        if mount.is_overlay:
+            arguments += _overlay(program, mount.source, mount.target, directory / f"overlay-{number}")
+        else:
+            arguments += ["--ro-bind" if mount.mode == "ro" else "--bind", mount.source, mount.target]
+    arguments += ["--bind", str(workspace), spec.workspace_in_box]
+    # Python looks for modules in its working directory: in the workspace, anything could be one.
+    return [*arguments, "--chdir", "/", "--", *command]
+
+
+def interpreter_paths() -> list[str]:
+    """Where the interpreter that runs this, its libraries and this package lie, outside the system."""
+    package = str(Path(glovebox.__file__).parent)
+    libraries = [path for path in sys.path if os.path.basename(path) in ("site-packages", "dist-packages")]
+    candidates = [sys.base_prefix, sys.base_exec_prefix, sys.prefix, sys.exec_prefix, *libraries, package]
+    candidates += [os.path.realpath(path) for path in candidates]
+    candidates.append(os.path.realpath(sys.executable))
+    shown: list[str] = []
+    for path in sorted(set(map(os.path.abspath, candidates)), key=len):
+        if path.split("/")[1] not in _SYSTEM and not any(_is_below(path, other) for other in shown):
+            shown.append(path)
+    return shown
+
+
+def _is_below(path: str, directory: str) -> bool:
+    return path.startswith(f"{directory.rstrip('/')}/")
+
+
+def _system() -> list[str]:
+    arguments: list[str] = []
+    for name in _SYSTEM:
+        path = f"/{name}"
+        if os.path.islink(path):
+            arguments += ["--symlink", os.readlink(path), path]
+        elif os.path.isdir(path):
+            arguments += ["--ro-bind", path, path]
+    resolver = os.path.realpath(_RESOLVER)
+    if not _is_below(resolver, "/etc") and os.path.exists(resolver):
+        arguments += ["--ro-bind", resolver, resolver]
+    return arguments + (_secrets() if os.geteuid() == 0 else [])
+
+
+def _kernel() -> list[str]:
+    """Close what /proc has of the whole machine: settings of the kernel can be changed by being root alone.
+
+    bubblewrap itself leaves out directories that nobody can write to, and /proc/sys is one.
+    """
+    arguments: list[str] = []
+    with os.scandir("/proc") as entries:
+        for entry in entries:
+            if entry.name.isdigit() or entry.is_symlink():
+                continue  # processes, which come and go, and ways to this one
+            mode = entry.stat(follow_symlinks=False).st_mode
+            if not mode & stat.S_IROTH:
+                arguments += ["--ro-bind", os.devnull, entry.path]
+            elif stat.S_ISDIR(mode) or mode & stat.S_IWUSR:
+                arguments += ["--ro-bind", entry.path, entry.path]
+    return arguments
+
+
+def _secrets() -> list[str]:
+    """Hide what only root may read: root in the box is to know no more than anybody."""
+    arguments: list[str] = []
+    waiting = ["/etc"]
+    while waiting:
+        with os.scandir(waiting.pop()) as entries:
+            for entry in entries:
+                mode = entry.stat(follow_symlinks=False).st_mode
+                if stat.S_ISDIR(mode) and mode & stat.S_IROTH and mode & stat.S_IXOTH:
+                    waiting.append(entry.path)
+                elif stat.S_ISDIR(mode):
+                    arguments += ["--tmpfs", entry.path]
+                elif stat.S_ISREG(mode) and not mode & stat.S_IROTH:
+                    arguments += ["--ro-bind", os.devnull, entry.path]
+    return arguments
+
+
+def _overlay(program: str, source: str, target: str, layers: Path) -> list[str]:
+    known = subprocess.run([program, "--help"], capture_output=True, text=True, check=False)
+    if "--overlay-src" not in known.stdout:
+        raise NotSupported(
+            "This bubblewrap knows no overlays; that begins with version 0.11. Mount it rw or ro, or use the "
+            "backend docker."
+        )
+    upper, work = _made(layers / "upper", 0o700), _made(layers / "work", 0o700)
+    return ["--overlay-src", source, "--overlay", upper, work, target]
+
+
+def _made(path: Path, mode: int) -> str:
+    path.mkdir(parents=True, exist_ok=True)
+    path.chmod(mode)
+    return str(path)

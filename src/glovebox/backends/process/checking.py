@@ -1,0 +1,97 @@
+"""What a box can be that is a process of this machine."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import secrets
+
+from msgspec import structs
+
+from glovebox.client.spec import BoxSpec, checked_name
+from glovebox.errors import BadSpec, NotSupported
+
+#: What only containers have: the field, and what it is called.
+_CONTAINERS_ONLY = {
+    "image": "an image",
+    "build": "an image to be built",
+    "network": "a network",
+    "networks": "networks",
+    "runtime": "a container runtime",
+    "memory": "a limit of memory",
+    "cpus": "a limit of CPUs",
+    "pids": "a limit of processes",
+}
+
+
+def completed(spec: BoxSpec) -> BoxSpec:
+    """A spec with its name, its key and absolute paths.
+
+    Raises:
+        BadSpec: no box can be like that.
+        NotSupported: no process can.
+    """
+    for field, what in _CONTAINERS_ONLY.items():
+        if getattr(spec, field):
+            raise NotSupported(
+                f"A box that is a process has no {what.removeprefix('an ').removeprefix('a ')} ({field}). "
+                "Leave it out, or use the backend docker."
+            )
+    _check_volumes(spec)
+    _check_user(spec)
+    for inside, outside in spec.ports.items():
+        if outside not in (0, inside):
+            raise NotSupported(
+                f"A box that is a process shares this machine's ports: {inside} cannot be {outside} here."
+            )
+    if "--log-json" in spec.arguments:
+        raise BadSpec("Leave out --log-json: where the box listens is read from what it prints for people.")
+    return structs.replace(
+        spec,
+        name=checked_name(spec.name or f"box-{secrets.token_hex(4)}"),
+        key=spec.key or secrets.token_urlsafe(32),
+        workspace=_directory(spec.workspace) if spec.workspace else "",
+    )
+
+
+def _check_volumes(spec: BoxSpec) -> None:
+    if spec.volumes and not spec.isolation:
+        raise NotSupported(
+            "A box that is a process sees the files of this machine as they are, so it has no volumes. "
+            'Leave them out, or use isolation="bubblewrap" or the backend docker.'
+        )
+    for mount in spec.volumes:
+        if not mount.is_bind:
+            raise NotSupported(f"Only containers have named volumes: {mount.source}. Name a directory.")
+        if not mount.target.startswith("/"):
+            raise BadSpec(f"{mount.target} is no absolute path, so nothing can be mounted there.")
+        if not os.path.exists(mount.source):
+            raise BadSpec(f"{mount.source} does not exist, so it cannot be mounted.")
+        if not mount.is_overlay and mount.mode not in ("rw", "ro"):
+            raise BadSpec(f"{mount.mode!r} is no mode of a mount: use rw, ro or overlay.")
+
+
+def _check_user(spec: BoxSpec) -> None:
+    if not spec.user:
+        return
+    try:
+        uid = pwd.getpwnam(spec.user).pw_uid
+    except KeyError:
+        raise BadSpec(
+            f"There is no user {spec.user!r} on this machine, and a box that is a process makes none."
+        ) from None
+    if uid == os.geteuid():
+        return
+    if spec.isolation:
+        raise NotSupported("In bubblewrap, commands can run as the user who starts the box only.")
+    if os.geteuid() != 0:
+        raise BadSpec(f"Only root can start a box whose commands run as {spec.user!r}.")
+    if not spec.workspace:
+        raise BadSpec(f"Name a workspace that {spec.user!r} can enter: a fresh one is for its owner only.")
+
+
+def _directory(path: str) -> str:
+    absolute = os.path.abspath(os.path.expanduser(path))
+    if not os.path.isdir(absolute):
+        raise BadSpec(f"The workspace {absolute} is no directory. Make it first, or leave it out.")
+    return absolute

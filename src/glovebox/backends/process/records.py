@@ -1,0 +1,186 @@
+"""What is known of each box: one private directory per box, with `box.json` in it. Everything blocks."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import logging
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from glovebox.client.spec import BoxSpec
+from glovebox.errors import BoxExists, NoSuchBox
+from glovebox.protocol.base import Message
+
+log = logging.getLogger(__name__)
+
+_RECORD = "box.json"
+
+
+class Known(Message):
+    """A process, told from a later one of the same number by the time of its start."""
+
+    pid: int
+    start: str
+
+
+class Record(Message):
+    """A box."""
+
+    #: What it was asked to be, with its name and key.
+    spec: BoxSpec
+    #: The client that answers for it.
+    owner: str
+    #: Seconds since 1970.
+    created: float
+    #: The process with which it ends: the server, or the first one of its pid namespace.
+    main: Known | None = None
+    #: What the client itself has started, and takes leave of.
+    child: Known | None = None
+    #: Where it answered last.
+    url: str = ""
+    #: What `pause` has stopped, parents first.
+    paused: tuple[Known, ...] = ()
+
+
+class BoxDirectory:
+    """The directory of one box."""
+
+    def __init__(self, path: Path, created: float | None = None) -> None:
+        """`created` tells it from a later box of the same name."""
+        self.path = path
+        self.name = path.name
+        self._created = created
+
+    @property
+    def log(self) -> Path:
+        """What the box prints."""
+        return self.path / "box.log"
+
+    @property
+    def workspace(self) -> Path:
+        """The workspace, if none was given."""
+        return self.path / "workspace"
+
+    @property
+    def shells(self) -> Path:
+        """The state directory of the server."""
+        return self.path / "shells"
+
+    def read(self) -> Record:
+        """What is known of it.
+
+        Raises:
+            NoSuchBox: it is gone.
+        """
+        try:
+            record = msgspec.json.decode((self.path / _RECORD).read_bytes(), type=Record)
+        except (FileNotFoundError, NotADirectoryError, msgspec.DecodeError):
+            raise self._gone() from None
+        if self._created not in (None, record.created):
+            raise self._gone()
+        return record
+
+    def write(self, record: Record) -> None:
+        """Note what is known of it; a reader sees all of it or what was there before."""
+        new = self.path / f"{_RECORD}.new"
+        descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with open(descriptor, "wb") as file:
+            file.write(msgspec.json.encode(record))
+        new.replace(self.path / _RECORD)
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[Record]:
+        """What is known of it, while nobody else changes anything.
+
+        Raises:
+            NoSuchBox: it is gone.
+        """
+        try:
+            descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
+        except (FileNotFoundError, NotADirectoryError):
+            raise self._gone() from None
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield self.read()
+        finally:
+            os.close(descriptor)
+
+    def _gone(self) -> NoSuchBox:
+        return NoSuchBox(f"There is no box {self.name!r}.")
+
+    def remove(self) -> None:
+        """Remove it, also where commands have taken away permissions."""
+        shutil.rmtree(self.path, ignore_errors=True)
+        if self.path.exists():
+            for parent, names, _ in os.walk(self.path):
+                for name in names:
+                    path = os.path.join(parent, name)
+                    if not os.path.islink(path):  # what a link leads to is not ours
+                        os.chmod(path, 0o700)
+            shutil.rmtree(self.path, ignore_errors=True)
+        if self.path.exists():
+            log.warning("%s could not be removed: not everything in it is yours", self.path)
+
+
+class Records:
+    """All boxes of a state directory."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root / "boxes"
+
+    def of(self, record: Record) -> BoxDirectory:
+        """The directory of a box, and of no other that comes to have its name."""
+        return BoxDirectory(self.root / record.spec.name, record.created)
+
+    def create(self, record: Record) -> None:
+        """Make the directory of a new box.
+
+        Raises:
+            BoxExists: the name is taken.
+        """
+        directory = self.of(record)
+        with self._locked():
+            try:
+                directory.path.mkdir(0o700)
+            except FileExistsError:
+                raise BoxExists(
+                    f"There is a box {directory.name!r} already: attach to it, or choose another name."
+                ) from None
+            directory.write(record)
+
+    def directories(self) -> list[BoxDirectory]:
+        """All there are; what a client that was killed has left without a record is removed."""
+        if not self.root.is_dir():
+            return []
+        with self._locked():
+            found = [BoxDirectory(path) for path in self.root.iterdir() if path.is_dir()]
+            known = [one for one in found if (one.path / _RECORD).exists()]
+            for one in found:
+                if one not in known:
+                    one.remove()
+        return known
+
+    def find(self, name: str) -> BoxDirectory:
+        """The box of that name.
+
+        Raises:
+            NoSuchBox: there is none.
+        """
+        path = self.root / name
+        return BoxDirectory(path, BoxDirectory(path).read().created)
+
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[None]:
+        """While nobody else makes a directory here: one without a record is then nobody's."""
+        self.root.mkdir(0o700, parents=True, exist_ok=True)
+        descriptor = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)

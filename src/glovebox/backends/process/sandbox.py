@@ -1,0 +1,222 @@
+"""One box that is a process of this machine."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Mapping
+from urllib.parse import urlsplit
+
+from msgspec import structs
+
+from glovebox.backends import owners
+from glovebox.backends.process import family, spawning
+from glovebox.backends.process.blocking import done
+from glovebox.backends.process.records import BoxDirectory, Record
+from glovebox.client.backend import Address, BoxInfo, State
+from glovebox.errors import DeadlineExceeded, NoSuchBox
+from glovebox.settings.host import HostSettings
+
+NAME = "process"
+_ANNOUNCED = re.compile(r"^Glovebox serves .* on (http://\S+) \(ready in \d+ ms\)$", re.MULTILINE)
+#: Seconds between looks at a log.
+_PAUSE = 0.01
+_FOLLOW_PAUSE = 0.05
+_ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}
+
+
+class ProcessSandbox:
+    """A box and its directory. Any client of the same user can have one for the same box."""
+
+    def __init__(self, directory: BoxDirectory, record: Record, settings: HostSettings) -> None:
+        self._directory = directory
+        self._settings = settings
+        self._record = record
+
+    @property
+    def name(self) -> str:
+        """Its name, unique in its state directory."""
+        return self._directory.name
+
+    @property
+    def address(self) -> Address:
+        """Where it answers."""
+        return Address(url=self._record.url, key=self._record.spec.key)
+
+    @property
+    def workspace(self) -> str:
+        """The path of the workspace, as the box sees it."""
+        if self._record.spec.isolation:
+            return self._record.spec.workspace_in_box
+        return str(spawning.workspace_of(self._directory, self._record))
+
+    @property
+    def ports(self) -> Mapping[int, str]:
+        """A process has the ports of its machine."""
+        host = _reachable(self._record.spec.publish_address)
+        return {port: f"http://{host}:{port}" for port in self._record.spec.ports}
+
+    async def info(self) -> BoxInfo:
+        """How it is now."""
+        try:
+            self._record = await done(self._directory.read)
+        except NoSuchBox:
+            return BoxInfo(name=self.name, backend=NAME, state="missing")
+        record, spec = self._record, self._record.spec
+        state = _state(record)
+        return BoxInfo(
+            name=self.name,
+            backend=NAME,
+            state=state,
+            url=record.url if state in ("running", "paused") else "",
+            workspace=self.workspace,
+            created=record.created,
+            keep=spec.keep,
+            labels=spec.labels,
+        )
+
+    async def start(self) -> None:
+        """Start it and wait until it answers.
+
+        Raises:
+            BackendError: it cannot be started; the text says why.
+        """
+        offset = await done(self._spawn)
+        limit = self._record.spec.start_limit
+        try:
+            async with asyncio.timeout(limit):
+                url = await self._announced(offset)
+        except TimeoutError:
+            words = await done(spawning.last_words, self._directory.log, offset)
+            raise DeadlineExceeded(
+                f"The box did not answer within {limit:g} seconds. Its last words:\n{words or '(none)'}"
+            ) from None
+        self._record = await done(self._note, url)
+
+    async def pause(self) -> None:
+        """Stop every process of it."""
+        await done(self._pause)
+
+    async def resume(self) -> None:
+        """Go on, or start it again with the same workspace, name and key; shells begin anew after `stop`.
+
+        Raises:
+            NoSuchBox: it was deleted.
+        """
+        if not await done(self._go_on):
+            await self.start()
+
+    async def stop(self) -> None:
+        """End every process of it."""
+        await done(self._stop)
+
+    async def delete(self) -> None:
+        """End it and remove its directory."""
+        await done(delete, self._directory)
+
+    async def logs(self, *, follow: bool = False) -> AsyncIterator[str]:
+        """The lines that the server has printed.
+
+        Raises:
+            NoSuchBox: it was deleted.
+        """
+        offset, rest = 0, b""
+        while True:
+            record = await done(self._directory.read)
+            ended = not family.is_running(record.main)  # before reading, so that nothing is missed
+            data = await done(spawning.read_log, self._directory.log, offset)
+            offset += len(data)
+            *lines, rest = (rest + data).split(b"\n")
+            for line in lines:
+                yield line.decode(errors="replace")
+            if ended or not follow:
+                break
+            if not data:
+                await asyncio.sleep(_FOLLOW_PAUSE)
+        if rest:
+            yield rest.decode(errors="replace")
+
+    # What blocks.
+
+    def _spawn(self) -> int:
+        """Start the server; where its words begin in the log."""
+        with self._directory.locked() as record:
+            if not record.spec.workspace:
+                self._directory.workspace.mkdir(mode=0o700, exist_ok=True)
+            log = self._directory.log
+            offset = log.stat().st_size if log.exists() else 0
+            self._record = spawning.spawn(self._directory, record, self._settings)
+        return offset
+
+    def _note(self, url: str) -> Record:
+        with self._directory.locked() as record:
+            record = structs.replace(record, url=url)
+            self._directory.write(record)
+        return record
+
+    def _pause(self) -> None:
+        with self._directory.locked() as record:
+            if family.is_running(record.main):
+                family.pause(self._directory, record)
+
+    def _go_on(self) -> bool:
+        """Continue what was stopped; whether the server is there."""
+        with self._directory.locked() as record:
+            if record.paused:
+                record = family.go_on(self._directory, record)
+            self._record = adopt(self._directory, record)
+            return family.is_running(record.main)
+
+    def _stop(self) -> None:
+        with self._directory.locked() as record:
+            family.end(self._directory, record)
+            self._directory.write(structs.replace(record, url="", paused=()))
+
+    # Waiting.
+
+    async def _announced(self, offset: int) -> str:
+        """Where the server says it listens, which it does when it is ready."""
+        directory, main = self._directory, self._record.main
+        while True:
+            ended = not family.is_running(main)
+            text = (await done(spawning.read_log, directory.log, offset)).decode(errors="replace")
+            if found := _ANNOUNCED.search(text):
+                parts = urlsplit(found[1])
+                return f"http://{_reachable(parts.hostname or '')}:{parts.port}"
+            if ended:
+                await done(family.reap, self._record.child)
+                words = await done(spawning.last_words, directory.log, offset)
+                raise spawning.death(words, bool(self._record.spec.isolation))
+            await asyncio.sleep(_PAUSE)
+
+
+def adopt(directory: BoxDirectory, record: Record) -> Record:
+    """Answer for a box whose client is gone, so that nobody takes it for left behind. Blocks."""
+    if owners.is_gone(record.owner):
+        record = structs.replace(record, owner=owners.this_process())
+        directory.write(record)
+    return record
+
+
+def delete(directory: BoxDirectory) -> None:
+    """End a box and remove its directory; one that is gone is left so. Blocks."""
+    try:
+        with directory.locked() as record:
+            family.end(directory, record)
+            directory.remove()
+    except NoSuchBox:
+        return
+
+
+def _state(record: Record) -> State:
+    if not family.is_running(record.main):
+        return "stopped" if record.main or owners.is_gone(record.owner) else "starting"
+    if record.paused:
+        return "paused"
+    return "running" if record.url else "starting"
+
+
+def _reachable(host: str) -> str:
+    """An address to call what listens at one."""
+    host = _ANYWHERE.get(host, host)
+    return f"[{host}]" if ":" in host and not host.startswith("[") else host

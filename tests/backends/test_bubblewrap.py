@@ -1,0 +1,240 @@
+"""Boxes that bubblewrap keeps away from the rest of the machine."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from glovebox.client.backend import Sandbox, Silent
+from glovebox.client.spec import Mount
+from glovebox.errors import BadSpec, NotSupported
+from tests.backends.conftest import CLIENT, PROCESS, ROOT, Place, client_of, killed, run, started
+from tests.backends.test_contract import until
+from tests.backends.test_process import doing, is_clear, server_of
+from tests.support.users import PYTHON_PATH, usable_interpreter
+
+HOME = Path("~").expanduser()
+
+
+@pytest.fixture
+def isolated(processes: Place) -> Place:
+    processes.common["isolation"] = "bubblewrap"
+    return processes
+
+
+@pytest.fixture
+def secret_at_home() -> Iterator[Path]:
+    """A file of the user's that no box has to see."""
+    with tempfile.NamedTemporaryFile(dir=HOME, prefix=".glovebox-test-") as file:
+        yield Path(file.name)
+
+
+async def test_the_box_sees_the_system_read_only_and_nothing_of_the_user(
+    isolated: Place, tmp_path: Path, secret_at_home: Path
+) -> None:
+    isolated.environ["OF_THE_USER"] = "secret"
+    (tmp_path / "beside").write_text("secret")
+    async with started(isolated.make(), isolated.spec(env={"GIVEN": "here"})) as sandbox:
+        key = sandbox.address.key
+        for path in (
+            secret_at_home,
+            tmp_path / "beside",
+            ROOT / "pyproject.toml",
+            "/run/lock",
+            "/sys/kernel",
+        ):
+            assert await run(sandbox, f"test -e '{path}' && echo seen || echo hidden") == "hidden"
+        for path in ("/usr/x", "/etc/x", "/opt/x", f"{sys.prefix}/x"):
+            assert await run(sandbox, f"(: >> {path}) 2>/dev/null && echo opened || echo kept") == "kept"
+        for path in (f"/tmp/{secret_at_home.name}", "~/x", "/workspace/x"):
+            assert await run(sandbox, f"echo x > {path} && cat {path}") == "x"
+        assert not os.access(f"/tmp/{secret_at_home.name}", os.F_OK)
+        assert await run(sandbox, "echo $GIVEN-$OF_THE_USER-$HOME") == f"here--{HOME}"
+        # All processes in sight are the box's own, and none of them gives away the key.
+        assert await run(sandbox, "echo $$; test $(ls -d /proc/[0-9]* | wc -l) -lt 20 && echo few") == (
+            f"{await run(sandbox, 'echo $$')}\nfew"
+        )
+        pattern = f"[{key[0]}]{key[1:]}"  # which does not find itself
+        found = await run(
+            sandbox, f"cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline | grep -c '{pattern}' || true"
+        )
+        assert found == "0"
+    assert is_clear(isolated)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="others cannot do these things anyway")
+async def test_root_in_the_box_is_not_root_of_the_machine(isolated: Place) -> None:
+    # Files of the kernel are opened and never written to: if this fails, it must not change the machine.
+    files = " ".join(_settings_of_the_kernel())
+    async with started(isolated.make(), isolated.spec()) as sandbox:
+        assert (
+            await run(sandbox, f"for file in {files}; do (: >> $file) 2>/dev/null && echo $file; done; true")
+            == ""
+        )
+        read = await run(
+            sandbox, "cat /proc/sys/kernel/ostype; cat /etc/shadow /proc/kmsg 2>/dev/null | wc -c"
+        )
+        assert read == "Linux\n0"
+        for attempt in (
+            "mount -t tmpfs none /mnt",
+            "mount --bind /tmp /usr",
+            "mknod /tmp/disk b 8 0",
+            "hostname elsewhere",
+            "unshare --mount true",
+            "unshare --user --map-root-user --pid --fork --mount --mount-proc true",
+            "unshare --user --map-root-user --mount mount -o remount,rw,bind /proc/sys",
+            "unshare --user --map-root-user --mount umount /proc/sys",
+        ):
+            assert (
+                await run(sandbox, f"{attempt} >/dev/null 2>&1 && echo done || echo refused") == "refused"
+            ), attempt
+
+
+def _settings_of_the_kernel() -> list[str]:
+    found = [path for path in Path("/proc/sys/kernel").iterdir() if path.stat().st_mode & 0o200]
+    found += [path for path in map(Path, ("/proc/sysrq-trigger", "/proc/mtrr")) if path.exists()]
+    assert found
+    return [str(path) for path in found if path.is_file()]
+
+
+async def test_volumes_are_mounted_as_they_are_asked_for(isolated: Place, tmp_path: Path) -> None:
+    for name in ("shared", "shown"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "file").write_text(name)
+    volumes = (
+        Mount(source=str(tmp_path / "shared"), target="/data/shared"),
+        Mount(source=str(tmp_path / "shown"), target="/data/shown", mode="ro"),
+    )
+    async with started(isolated.make(), isolated.spec(volumes=volumes)) as sandbox:
+        assert await run(sandbox, "cat /data/*/file") == "sharedshown"
+        assert await run(sandbox, "echo new > /data/shared/new; touch /data/shown/new 2>&1 || echo kept") == (
+            "touch: cannot touch '/data/shown/new': Read-only file system\nkept"
+        )
+    assert (tmp_path / "shared" / "new").read_text() == "new\n"
+    assert not (tmp_path / "shown" / "new").exists()
+
+
+async def test_mounts_that_cannot_be_are_refused(isolated: Place, tmp_path: Path) -> None:
+    for mount in (
+        Mount(source="a-volume", target="/data"),
+        Mount(source="/no/such/path", target="/data"),
+        Mount(source=str(tmp_path), target="data"),
+        Mount(source=str(tmp_path), target="/data", mode="sometimes"),
+    ):
+        with pytest.raises((BadSpec, NotSupported)):
+            await isolated.make().start(isolated.spec(volumes=(mount,)), Silent())
+    assert is_clear(isolated)
+
+
+async def test_an_overlay_keeps_changes_in_the_box_or_is_refused(isolated: Place, tmp_path: Path) -> None:
+    lower = tmp_path / "lower"
+    lower.mkdir()
+    (lower / "file").write_text("before")
+    spec = isolated.spec(volumes=(Mount(source=str(lower), target="/data", mode="overlay"),))
+    if "--overlay-src" not in (await _help()):
+        with pytest.raises(NotSupported, match="overlay"):
+            await isolated.make().start(spec, Silent())
+        assert is_clear(isolated)
+        return
+    async with started(isolated.make(), spec) as sandbox:
+        assert await run(sandbox, "echo after > /data/file; cat /data/file") == "after"
+        assert (lower / "file").read_text() == "before"
+
+
+async def _help() -> str:
+    done = await asyncio.to_thread(subprocess.run, ["bwrap", "--help"], capture_output=True, text=True)
+    return done.stdout
+
+
+async def test_everything_ends_with_a_server_that_is_killed_and_begins_again(isolated: Place) -> None:
+    async with started(isolated.make(), isolated.spec()) as sandbox:
+        sleep = f"sleep {secrets.randbelow(10**8) + 10**8}"  # which nobody else does
+        await run(sandbox, f"echo kept > file; (setsid env -i {sleep} &)")
+        await until(lambda: doing(sleep), "the command")
+        async with client_of(sandbox) as client:  # first the holder goes, who would have ended it
+            action = {"action": "run", "args": {"command": "kill -KILL $PPID"}}
+            await client.post("/execute_action", json={"action": action})
+        assert doing(sleep)
+        await asyncio.to_thread(killed, server_of(isolated))
+        await until(lambda: _state(sandbox, "stopped"), "its end")
+        assert not doing(sleep)
+        await sandbox.resume()
+        assert await run(sandbox, "cat file") == "kept"
+    assert is_clear(isolated)
+
+
+async def _state(sandbox: Sandbox, state: str) -> bool:
+    return (await sandbox.info()).state == state
+
+
+async def test_a_missing_bubblewrap_is_told(isolated: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(NotSupported, match="apt-get install bubblewrap"):
+        await isolated.make().start(isolated.spec(), Silent())
+    assert is_clear(isolated)
+
+
+async def test_a_bubblewrap_that_may_not_isolate_is_told(
+    isolated: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "bwrap"
+    program.write_text("#!/bin/sh\necho 'bwrap: No permissions to create new namespace' >&2\nexit 1\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    with pytest.raises(NotSupported, match="user namespaces"):
+        await isolated.make().start(isolated.spec(), Silent())
+    assert is_clear(isolated)
+
+
+AS_SOMEBODY = """
+async def act(backend, spec):
+    import httpx
+    box = await backend.start(spec, Silent())
+    try:
+        action = {"action": {"action": "run", "args": {"command": "id -u; touch /usr/x; echo x > x; cat x"}}}
+        headers = {"X-Session-API-Key": box.address.key}
+        url = f"{box.address.url}/execute_action"
+        print(httpx.post(url, json=action, headers=headers, trust_env=False, timeout=60).json()["content"])
+    finally:
+        await box.delete()
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can start something as somebody else")
+async def test_a_user_without_rights_can_isolate_too(isolated: Place) -> None:
+    directory = Path(tempfile.mkdtemp(prefix="glovebox-test-"))
+    shutil.chown(directory, "nobody")
+    try:
+        done = await asyncio.to_thread(_as_nobody, isolated, directory)
+    finally:
+        shutil.rmtree(directory)
+    assert done.stdout.startswith("65534\n"), done.stderr
+    assert "Read-only file system" in done.stdout
+    assert done.stdout.splitlines()[-1] == "x"
+
+
+def _as_nobody(place: Place, directory: Path) -> subprocess.CompletedProcess[str]:
+    import msgspec
+
+    python = usable_interpreter("nobody", "glovebox", "msgspec", "starlette", "httpx")
+    return subprocess.run(
+        [python, "-c", CLIENT.format(act=AS_SOMEBODY), PROCESS, msgspec.json.encode(place.spec()).decode()],
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": PYTHON_PATH, "HOME": str(directory)},
+        cwd="/",
+        user="nobody",
+        group="nogroup",
+        extra_groups=[],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
