@@ -247,6 +247,14 @@ async def test_without_a_free_port_there_is_no_viewer_and_no_harm(tmp_path: Path
     assert os.listdir(tmp_path) == []
 
 
+async def test_what_is_not_a_file_is_left_as_it_is(tmp_path: Path) -> None:
+    pipe = tmp_path / "url"
+    os.mkfifo(pipe)
+    viewer = await start_viewer(FIRST_PORT, str(pipe))
+    await viewer.close()
+    assert pipe.is_fifo()
+
+
 async def test_a_planted_link_is_replaced_and_not_followed(tmp_path: Path) -> None:
     (tmp_path / "precious").write_text("old")
     (tmp_path / "url").symlink_to("precious")

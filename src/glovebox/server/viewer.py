@@ -10,6 +10,7 @@ import random
 import re
 import secrets
 import socket
+import stat
 from urllib.parse import urlsplit
 
 from starlette.applications import Starlette
@@ -174,6 +175,10 @@ def _listen(port_range_start: int) -> socket.socket | None:
 
 def _announce(url_file: str, url: str) -> None:
     """Write the address for everyone to read; a link that is there is replaced, never followed."""
+    with contextlib.suppress(OSError):
+        kind = os.lstat(url_file).st_mode
+        if not (stat.S_ISREG(kind) or stat.S_ISLNK(kind)):  # /dev/null, say: nobody wants it, or it may break
+            return
     part = f"{url_file}.{secrets.token_hex(8)}"
     try:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
