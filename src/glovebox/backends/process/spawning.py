@@ -24,8 +24,10 @@ from glovebox.settings.host import SANDBOX_PREFIX, HostSettings
 
 #: Where a bundle belongs: it runs at this path only.
 _BUNDLE = "/opt/glovebox"
-#: What a box cannot do without; what is not among the client's own dependencies.
-_NEEDED = ("starlette", "uvicorn", "httptools", "python_multipart", "bashlex")
+#: What a box cannot do without and the client can; the last one tells the MCP library that it uses from older
+#: ones, which an environment may have for somebody else.
+_NEEDED = ("starlette", "uvicorn", "httptools", "python_multipart", "bashlex", "mcp_types")
+_OF_INTERPRETER = frozenset({"PYTHONPATH", "PYTHONHOME"})
 #: What the client is told and a box in it is not.
 _HOST_ONLY = frozenset(
     {
@@ -151,6 +153,7 @@ def _bundle(settings: HostSettings) -> str:
             return os.path.abspath(directory)
     raise NotSupported(
         "What serves a box is not installed here. Install it (pip install 'glovebox-runtime[box]'), "
+        "or into another environment that GLOVEBOX_BUNDLE names (GLOVEBOX_BUNDLE=/path/to/venv), "
         f"or unpack a bundle to {_BUNDLE}."
     )
 
@@ -170,6 +173,8 @@ def _environment(
             for name, value in inherited.items()
             if name.upper() in _HARMLESS or name.startswith(_HARMLESS_PREFIXES)
         }
+    if not _is_installed():  # these are about the client's interpreter, and another one serves
+        inherited = {name: value for name, value in inherited.items() if name not in _OF_INTERPRETER}
     return {**inherited, "HOME": str(home), **record.spec.env, MARK: str(directory.path)}
 
 
