@@ -6,15 +6,14 @@ import argparse
 import sys
 
 from glovebox import settings
+from glovebox.cli.hosting import FAILED, USAGE, add_backend_argument
 from glovebox.errors import SettingsError
-
-FAILED = 1
-USAGE = 2
 
 EXAMPLES = """\
 examples:
   glovebox attach                          take over the main shell of the box on 127.0.0.1:8000
   glovebox attach --watch                  only look on; the agent keeps the shell
+  glovebox attach play                     the box that is called so, whatever it is made of
   glovebox attach --session build          another session
   SESSION_API_KEY=... glovebox attach --url https://box.example.org
                                            a box elsewhere, with its key
@@ -33,6 +32,8 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    parser.add_argument("name", nargs="?", default="", metavar="BOX", help="A box by its name.")
+    add_backend_argument(parser, default="all of them.")
     parser.add_argument("--url", help="Address of the box. Default: http://127.0.0.1:8000. [GLOVEBOX_URL]")
     parser.add_argument("--session", default="main", metavar="NAME", help="Which session. Default: main.")
     parser.add_argument("--watch", action="store_true", help="Only watch; do not take the session over.")
@@ -54,18 +55,38 @@ def run(arguments: argparse.Namespace) -> int:
     if not arguments.watch and not (sys.stdin.isatty() and sys.stdout.isatty()):
         print("glovebox: attach needs a terminal. Without one, use --watch.", file=sys.stderr)
         return USAGE
-    try:
-        url, key = settings.client(arguments.url, arguments.session_api_key_file)
-        address = _address(url, arguments.session, arguments.watch)
-    except SettingsError as error:
-        print(f"glovebox: {error}", file=sys.stderr)
+    if arguments.name and arguments.url:
+        print("glovebox: attach takes the name of a box or its --url, not both.", file=sys.stderr)
         return USAGE
+    from glovebox.cli import opening
+
+    return opening.finish(_attach(arguments))
+
+
+async def _attach(arguments: argparse.Namespace) -> int:
     from glovebox.cli.attached import attach
 
-    problem = attach(address, key, session=arguments.session, watch=arguments.watch, escape=arguments.escape)
+    url, key = await _whereabouts(arguments)
+    problem = await attach(
+        address_of(url, arguments.session, watch=arguments.watch),
+        key,
+        session=arguments.session,
+        watch=arguments.watch,
+        escape=arguments.escape,
+    )
     if problem:
         print(f"glovebox: {problem}", file=sys.stderr)
     return FAILED if problem else 0
+
+
+async def _whereabouts(arguments: argparse.Namespace) -> tuple[str, str]:
+    """The address and the key of the box."""
+    if not arguments.name:
+        return settings.client(arguments.url, arguments.session_api_key_file)
+    from glovebox.cli import opening
+
+    async with opening.box(arguments.name, arguments.backend, opening.settings()) as (_, sandbox):
+        return sandbox.address.url, sandbox.address.key
 
 
 def _escape(text: str) -> bytes:
@@ -77,7 +98,12 @@ def _escape(text: str) -> bytes:
     raise argparse.ArgumentTypeError(f"{text!r} is not a key; write for example ^] for Ctrl-]")
 
 
-def _address(url: str, session: str, watch: bool) -> str:
+def address_of(url: str, session: str, *, watch: bool) -> str:
+    """Where a session is attached to.
+
+    Raises:
+        SettingsError: the address is none of a box.
+    """
     from urllib.parse import quote, urlsplit
 
     try:

@@ -14,23 +14,34 @@ from collections.abc import Iterator
 from typing import Any
 
 from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus, InvalidURI
+from websockets.exceptions import (
+    ConnectionClosed,
+    ConnectionClosedOK,
+    InvalidHandshake,
+    InvalidStatus,
+    InvalidURI,
+)
 
 _STDIN, _STDOUT = 0, 1
+#: Seconds of silence after which a shell that has ended has said everything.
+_LAST_WORDS = 0.3
 _INTERRUPT = b"\x03"
 #: Whatever a program has asked of the terminal: colours, a hidden cursor, pasting in brackets, the mouse.
 _RESET = b"\x1b[m\x1b[?25h\x1b[?2004l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l"
 _ALTERNATE_ON, _ALTERNATE_OFF = b"\x1b[?1049h", b"\x1b[?1049l"
 
 
-def attach(address: str, key: str, *, session: str, watch: bool, escape: bytes) -> str | None:
-    """Attach this terminal; the problem, if there was one."""
-    attached = _Attached(session, watch, escape)
+async def attach(
+    address: str, key: str, *, session: str, watch: bool, escape: bytes, until_exit: bool = False
+) -> str | None:
+    """Attach this terminal, perhaps only until the shell has ended; the problem, if there was one."""
+    attached = _Attached(session, watch, escape, until_exit)
     with _raw_terminal() if sys.stdin.isatty() else contextlib.nullcontext():
-        problem = asyncio.run(attached.run(address, key))
+        problem = await attached.run(address, key)
         attached.reset_screen()
     if problem is None:
-        print(f"\n[{attached.ending}]", file=sys.stderr)
+        with contextlib.suppress(OSError):  # the terminal may be gone
+            print(f"\n[{attached.ending}]", file=sys.stderr)
     return problem
 
 
@@ -42,12 +53,16 @@ def _raw_terminal() -> Iterator[None]:
         tty.setraw(_STDIN, termios.TCSANOW)
         yield
     finally:
-        termios.tcsetattr(_STDIN, termios.TCSANOW, before)
+        with contextlib.suppress(termios.error):  # it is gone
+            termios.tcsetattr(_STDIN, termios.TCSANOW, before)
 
 
 class _Attached:
-    def __init__(self, session: str, watch: bool, escape: bytes) -> None:
+    def __init__(self, session: str, watch: bool, escape: bytes, until_exit: bool) -> None:
         self._session = session
+        self._until_exit = until_exit
+        self._shell: int | None = None
+        self._exited = False
         self._watch = watch
         self._escape = escape
         self._leave = asyncio.Event()
@@ -124,7 +139,10 @@ class _Attached:
 
     async def _show(self, socket: ClientConnection) -> str | None:
         try:
-            async for received in socket:
+            while True:
+                # What a shell printed last may come after the word that it has ended.
+                async with asyncio.timeout(_LAST_WORDS if self._exited else None):
+                    received = await socket.recv()
                 if isinstance(received, bytes):
                     self._note_screen(received)
                     # A terminal that is stopped with Ctrl-S must not stop the answers to pings.
@@ -136,14 +154,26 @@ class _Attached:
                     return None
                 if told["type"] in ("closed", "refused"):
                     return self._problem(told)
+                if told["type"] == "state":
+                    self._note_shell(told["session"]["pid"])
                 if told["type"] == ("state" if self._watch else "taken"):
                     self._greet()
+        except TimeoutError:
+            self.ending = "the shell has ended"
+            return None
+        except ConnectionClosedOK:
+            return "the box closed the connection"
         except ConnectionClosed as error:
             if error.rcvd is not None and error.rcvd.code == 1012:
                 self.ending = "the box was stopped"
                 return None
             return f"the connection to the box was lost ({error})"
-        return "the box closed the connection"
+
+    def _note_shell(self, pid: int | None) -> None:
+        """Whether the shell that was there is there no more matters to those who came for it."""
+        before, self._shell = self._shell, pid
+        if self._until_exit and before is not None and pid != before:
+            self._exited = True
 
     def _greet(self) -> None:
         if not self._greeted:

@@ -1,0 +1,172 @@
+"""Scripts with which shells complete the command line."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterable
+
+from glovebox.cli.completion import Command, Flag
+
+_BACKENDS = "all process docker remote"
+#: Quick, and silent when something is wrong: it runs while somebody types.
+_BOXES = "glovebox ls --names 2>/dev/null"
+_WITH_COLON = f'({_BOXES} | string replace -r "\\$" :)'
+
+
+def bash(commands: list[Command]) -> str:
+    """For bash."""
+    lines = [
+        "# Lets bash complete glovebox: source <(glovebox completion bash)",
+        "_glovebox() {",
+        "    local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]}",
+        "    local command= words= i",
+        "    COMPREPLY=()",
+        "    for ((i = 1; i < COMP_CWORD; i++)); do",
+        "        if [[ ${COMP_WORDS[i]} == -- ]]; then",
+        '            COMPREPLY=($(compgen -c -- "$current"))',
+        "            return",
+        "        elif [[ -z $command && ${COMP_WORDS[i]} != -* ]]; then",
+        "            command=${COMP_WORDS[i]}",
+        "        fi",
+        "    done",
+        '    case "$command $previous" in',
+    ]
+    for command in commands:
+        for flag in command.flags:
+            if flag.takes:
+                patterns = "|".join(f"'{command.name} {name}'" for name in flag.names)
+                lines.append(f"        {patterns}) {_bash_reply(flag.kind, flag.words)}; return ;;")
+    lines += ["    esac", "    case $command in"]
+    for command in commands:
+        flags = " ".join(name for flag in command.flags for name in flag.names)
+        lines += [
+            f"        {command.name})",
+            f"            if [[ $current == -* ]]; then words={shlex.quote(flags)}; else",
+            f"                {_bash_reply(command.kind, command.words)}; return",
+            "            fi ;;",
+        ]
+    names = " ".join(command.name for command in commands)
+    lines += [
+        f"        '') words={shlex.quote(names + ' --help --version')} ;;",
+        "    esac",
+        '    COMPREPLY=($(compgen -W "$words" -- "$current"))',
+        "}",
+        "complete -o bashdefault -F _glovebox glovebox",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _bash_reply(kind: str, words: tuple[str, ...]) -> str:
+    if words:
+        given = f"-W {shlex.quote(' '.join(words))}"
+    elif kind == "places":
+        boxes = f'compgen -S : -W "$({_BOXES})" -- "$current"'
+        return f'compopt -o nospace -o filenames; COMPREPLY=($({boxes}; compgen -f -- "$current"))'
+    elif kind == "directories":
+        return 'compopt -o filenames; COMPREPLY=($(compgen -d -- "$current"))'
+    elif kind == "files":
+        return 'compopt -o filenames; COMPREPLY=($(compgen -f -- "$current"))'
+    else:
+        given = {"boxes": f'-W "$({_BOXES})"', "backends": f"-W '{_BACKENDS}'", "programs": "-c"}.get(
+            kind, "-W ''"
+        )
+    return f'COMPREPLY=($(compgen {given} -- "$current"))'
+
+
+def zsh(commands: list[Command]) -> str:
+    """For zsh."""
+    lines = [
+        "#compdef glovebox",
+        "# Lets zsh complete glovebox: source <(glovebox completion zsh)",
+        f'_glovebox_boxes() {{ compadd -- ${{(f)"$({_BOXES})"}} }}',
+        f'_glovebox_places() {{ compadd -S : -q -- ${{(f)"$({_BOXES})"}}; _files }}',
+        "_glovebox() {",
+        "    if (( CURRENT == 2 )); then",
+        "        local -a commands=(",
+        *(f"            {shlex.quote(f'{command.name}:{command.help}')}" for command in commands),
+        "        )",
+        "        _describe command commands",
+        "        return",
+        "    fi",
+        "    local command=$words[2]",
+        "    shift words",
+        "    (( CURRENT-- ))",
+        "    case $command in",
+    ]
+    for command in commands:
+        parts = [part for flag in command.flags for part in _zsh_flag(flag)]
+        if command.kind or command.words:
+            many = "*::" if command.kind == "programs" else "*:"
+            parts.append(f"{many}{command.kind or 'choice'}:{_zsh_action(command.kind, command.words)}")
+        lines += [f"        {command.name}) _arguments {' '.join(map(shlex.quote, parts))} ;;"]
+    lines += [
+        "    esac",
+        "}",
+        'if [[ $funcstack[1] == _glovebox ]]; then _glovebox "$@"; else compdef _glovebox glovebox; fi',
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _zsh_flag(flag: Flag) -> Iterable[str]:
+    said = flag.help
+    for special in "\\[]:":
+        said = said.replace(special, f"\\{special}")
+    for name in flag.names:
+        value = f":{flag.kind or 'value'}:{_zsh_action(flag.kind, flag.words)}" if flag.takes else ""
+        yield f"{'*' if flag.many else ''}{name}[{said}]{value}"
+
+
+def _zsh_action(kind: str, words: tuple[str, ...]) -> str:
+    if words:
+        return f"({' '.join(words)})"
+    return {
+        "boxes": "_glovebox_boxes",
+        "places": "_glovebox_places",
+        "backends": f"({_BACKENDS})",
+        "directories": "_files -/",
+        "files": "_files",
+        "programs": "_normal",
+    }.get(kind, " ")
+
+
+def fish(commands: list[Command]) -> str:
+    """For fish."""
+    lines = ["# Lets fish complete glovebox: glovebox completion fish | source", "complete -c glovebox -f"]
+    for command in commands:
+        lines.append(
+            f"complete -c glovebox -n __fish_use_subcommand -a {command.name} -d {_fish(command.help)}"
+        )
+        seen = f"complete -c glovebox -n {_fish(f'__fish_seen_subcommand_from {command.name}')}"
+        lines += [f"{seen} {_fish_flag(flag)}" for flag in command.flags]
+        if action := _fish_action(command.kind, command.words):
+            lines.append(f"{seen} {action}")
+    return "\n".join(lines) + "\n"
+
+
+def _fish_flag(flag: Flag) -> str:
+    names = [f"-l {name[2:]}" if name.startswith("--") else f"-s {name[1:]}" for name in flag.names]
+    words = [*names, f"-d {_fish(flag.help)}"]
+    if flag.takes:
+        words += ["-r", _fish_action(flag.kind, flag.words)]
+    return " ".join(filter(None, words))
+
+
+def _fish_action(kind: str, words: tuple[str, ...]) -> str:
+    if words:
+        return f"-a {_fish(' '.join(words))}"
+    return {
+        "boxes": f"-a {_fish(f'({_BOXES})')}",
+        "places": f"-F -a {_fish(_WITH_COLON)}",
+        "backends": f"-a {_fish(_BACKENDS)}",
+        "directories": f"-a {_fish('(__fish_complete_directories)')}",
+        "files": "-F",
+        "programs": f"-a {_fish('(__fish_complete_subcommand)')}",
+    }.get(kind, "")
+
+
+def _fish(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
+
+
+SCRIPTS: dict[str, Callable[[list[Command]], str]] = {"bash": bash, "zsh": zsh, "fish": fish}

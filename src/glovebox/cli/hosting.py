@@ -1,0 +1,251 @@
+"""What the commands that start boxes have in common: their flags, and the spec these amount to."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from glovebox.client.spec import BoxSpec, Mount
+    from glovebox.settings.host import HostSettings
+
+FAILED = 1
+USAGE = 2
+
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?", re.IGNORECASE)
+_MULTIPLES = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_LEAST_MEMORY = 64 << 20
+
+#: Those flags of a fresh box that mean nothing to one that is there already.
+FRESH_ONLY = (
+    "image",
+    "build",
+    "name",
+    "workspace",
+    "volume",
+    "env",
+    "memory",
+    "cpus",
+    "pids",
+    "network",
+    "runtime",
+    "isolation",
+    "port",
+    "plugin",
+    "user",
+    "browser",
+    "keep",
+)
+
+
+def add_backend_argument(parser: argparse.ArgumentParser, *, default: str) -> None:
+    """The flag that says where boxes live."""
+    parser.add_argument(
+        "--backend",
+        default="",
+        metavar="BACKEND",
+        help="Where boxes live: process, docker, remote, the address of a box, or one that a package adds. "
+        f"Default: {default}",
+    )
+
+
+def add_box_arguments(parser: argparse.ArgumentParser) -> None:
+    """The flags that say what a box should be like, and which one to use."""
+    add_backend_argument(
+        parser, default="[GLOVEBOX_BACKEND], else docker if an engine answers, else process."
+    )
+    parser.add_argument("--box", default="", metavar="BOX", help="Use a box that is there; it stays.")
+    parser.add_argument("--name", default="", help="What a fresh box is called. Default: one is made up.")
+    ends = parser.add_mutually_exclusive_group()
+    ends.add_argument("--keep", action="store_true", help="The box stays when the command has ended.")
+    ends.add_argument("--rm", action="store_true", help="Remove the fresh box afterwards. The default.")
+    _add_contents(parser)
+    _add_limits(parser)
+
+
+def _add_contents(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("what is in a fresh box")
+    group.add_argument(
+        "--image", default="", help="The image of a container. Any Linux image will do. [GLOVEBOX_IMAGE]"
+    )
+    group.add_argument(
+        "--build",
+        default="",
+        metavar="DIR",
+        type=_directory,
+        help="Build the image from the Dockerfile in this directory.",
+    )
+    group.add_argument(
+        "--workspace",
+        default="",
+        metavar="DIR",
+        type=_directory,
+        help="The directory to work in. Default: a fresh one that ends with the box.",
+    )
+    group.add_argument(
+        "--volume",
+        action="append",
+        default=[],
+        metavar="HOST:BOX[:MODE]",
+        help="Another directory or volume that the box sees; MODE is rw, ro or overlay.",
+    )
+    group.add_argument(
+        "--env",
+        action="append",
+        default=[],
+        metavar="NAME[=VALUE]",
+        type=_variable,
+        help="What commands find in their environment; without a value, that of here.",
+    )
+    group.add_argument(
+        "--plugin",
+        action="append",
+        default=[],
+        metavar="PLUGIN",
+        help="A plugin to load: jupyter, agent_skills, ...",
+    )
+    group.add_argument("--browser", action="store_true", help="With a browser.")
+    group.add_argument("--user", default="", help="Who commands run as. Default: whoever serves the box.")
+    group.add_argument(
+        "--port",
+        action="append",
+        default=[],
+        metavar="BOX[:HOST]",
+        type=_port,
+        help="A port of the box that this machine can reach. Default: any free port here.",
+    )
+
+
+def _add_limits(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("what a fresh box may do")
+    group.add_argument("--memory", type=_memory, metavar="SIZE", help="Memory it may use, such as 2G.")
+    group.add_argument("--cpus", type=_cpus, metavar="N", help="CPUs it may use, such as 1.5.")
+    group.add_argument("--pids", type=_count, metavar="N", help="Processes it may have.")
+    group.add_argument("--network", default="", help="The network of a container; none for no network.")
+    group.add_argument("--runtime", default="", help="What runs a container, such as runsc.")
+    group.add_argument(
+        "--isolation",
+        default="",
+        choices=["", "bubblewrap"],
+        metavar="KIND",
+        help="What keeps a process away from this machine: bubblewrap.",
+    )
+
+
+def spec_of(arguments: argparse.Namespace, settings: HostSettings) -> BoxSpec:
+    """The box that the flags describe.
+
+    Raises:
+        BadSpec: there can be no such box.
+    """
+    from glovebox.client.spec import BoxSpec, checked_name
+
+    return BoxSpec(
+        name=checked_name(arguments.name) if arguments.name else "",
+        image=arguments.image,
+        build=arguments.build,
+        workspace=arguments.workspace,
+        volumes=_volumes(arguments.volume),
+        env={**settings.sandbox_env, **_environment(arguments.env, settings.environment)},
+        plugins=tuple(arguments.plugin),
+        browser=arguments.browser,
+        user=arguments.user,
+        memory=arguments.memory,
+        cpus=arguments.cpus,
+        pids=arguments.pids,
+        network=arguments.network,
+        runtime=arguments.runtime,
+        isolation=arguments.isolation,
+        ports=dict(arguments.port),
+        keep=arguments.keep,
+    )
+
+
+def conflict(arguments: argparse.Namespace) -> str:
+    """What is wrong with the flags together; empty if nothing is."""
+    if arguments.box:
+        given = [name for name in FRESH_ONLY if _given(getattr(arguments, name))]
+        if given:
+            return f"--{given[0]} is for a fresh box, and --box {arguments.box} is there already."
+    return ""
+
+
+def _given(value: Any) -> bool:
+    return value is not None and value != "" and value != [] and value is not False
+
+
+def _volumes(given: list[str]) -> tuple[Mount, ...]:
+    from glovebox.client.spec import parse_volumes
+
+    return tuple(mount for text in given for mount in parse_volumes(_expanded(text)))
+
+
+def _expanded(volume: str) -> str:
+    """A path relative to here becomes absolute; a bare name stays the name of a volume."""
+    source, colon, rest = volume.partition(":")
+    if source.startswith("~"):
+        source = os.path.expanduser(source)
+    elif source.startswith("."):
+        source = os.path.abspath(source)
+    return f"{source}{colon}{rest}"
+
+
+def _environment(given: list[str], own: Mapping[str, str]) -> dict[str, str]:
+    values = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        if equals:
+            values[name] = value
+        elif name in own:
+            values[name] = own[name]
+    return values
+
+
+def _variable(text: str) -> str:
+    if not _VARIABLE.fullmatch(text.partition("=")[0]):
+        raise argparse.ArgumentTypeError(f"{text!r} is not of the form NAME=VALUE")
+    return text
+
+
+def _directory(text: str) -> str:
+    if text and not os.path.isdir(text):
+        raise argparse.ArgumentTypeError(f"there is no directory {text!r}")
+    return os.path.abspath(text) if text else ""
+
+
+def _memory(text: str) -> int:
+    match = _SIZE.fullmatch(text.strip())
+    if match is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a size; write for example 512M or 2G")
+    size = int(float(match[1]) * _MULTIPLES[match[2].lower()])
+    if size < _LEAST_MEMORY:
+        raise argparse.ArgumentTypeError(f"{text!r} is too little for a box; give at least 64M")
+    return size
+
+
+def _cpus(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0
+    if not 0 < number < 10_000:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of CPUs; write for example 1.5")
+    return number
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of processes")
+    return int(text)
+
+
+def _port(text: str) -> tuple[int, int]:
+    in_box, _, here = text.partition(":")
+    ports = [int(port) if port.isdecimal() else -1 for port in (in_box, here or "0")]
+    if not 1 <= ports[0] <= 65_535 or not 0 <= ports[1] <= 65_535:
+        raise argparse.ArgumentTypeError(f"{text!r} is not of the form BOX or BOX:HOST, two port numbers")
+    return ports[0], ports[1]
