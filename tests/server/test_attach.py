@@ -112,6 +112,14 @@ def test_a_person_takes_the_shell_over_and_hands_it_back(box: RunningBox, tmp_pa
         assert box.run("echo $var") == "from_person"
 
 
+def test_whoever_takes_a_session_without_a_shell_gets_one(box: RunningBox, tmp_path: Path) -> None:
+    box.execute("run", command="exit 3")
+    with attached(box, query="?take=true") as person:
+        person.hear("taken")
+        person.socket.send(f"echo typed > {tmp_path}/by_person\n".encode())
+        wait_until((tmp_path / "by_person").exists, what="what the person typed")
+
+
 def test_closing_the_socket_hands_the_session_back(box: RunningBox) -> None:
     with attached(box, query="?take=true") as person:
         person.hear("taken")

@@ -22,6 +22,7 @@ from glovebox.errors import (
     OutputGone,
     RequestError,
     SessionTaken,
+    StartupError,
     TerminalError,
 )
 from glovebox.http.parameters import boolean
@@ -188,7 +189,9 @@ class _Person:
     async def _take(self) -> None:
         try:
             self._session.take(self)
-        except SessionTaken as error:
+            await self._session.ready()  # keys that are pressed before there is a shell would be lost
+        except (SessionTaken, StartupError) as error:
+            self.leave()
             await self._refuse(error)
         else:
             await _tell(self._socket, Told(type="taken"))
