@@ -2,9 +2,11 @@
 PORT ?= 8000
 WORKSPACE ?= ./workspace
 PLUGINS ?= jupyter agent_skills
+# How many tests run at once.
+JOBS ?= 2
 INPUTS := pyproject.toml constraints.txt scripts/setup.sh tests/support/npm/package.json
 
-.PHONY: help setup run test lint bench clean
+.PHONY: help setup run test lint bench bundle image clean
 
 help: ## show this
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -22,7 +24,7 @@ run: .venv/.run ## serve a box for WORKSPACE on 127.0.0.1:PORT
 
 test: lint ## check style, types, import rules and documentation, and run all tests
 	.venv/bin/python -m compileall -q src
-	.venv/bin/python -m pytest
+	.venv/bin/python -m pytest -n $(JOBS) --dist loadgroup
 
 lint: .venv/.dev ## the checks of `make test` without the tests
 	.venv/bin/ruff check .
@@ -33,6 +35,12 @@ lint: .venv/.dev ## the checks of `make test` without the tests
 bench: .venv/.dev ## measure this box beside its peers (BENCH=--quick for a short run)
 	.venv/bin/python -m compileall -q src
 	.venv/bin/python -m benchmarks $(BENCH)
+
+bundle: .venv/.dev ## the runtime as one file that runs in any Linux image, below dist/
+	.venv/bin/glovebox bundle
+
+image: .venv/.dev ## the image glovebox:latest (IMAGE_BASE: any Debian or Ubuntu, IMAGE_VARIANT=browser)
+	@scripts/image.sh
 
 clean: ## remove what was installed and built
 	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

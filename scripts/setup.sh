@@ -36,6 +36,14 @@ if [ "$wanted" = dev ]; then
   need curl curl
   need tmux tmux
   need npm npm
+  need bwrap bubblewrap
+  # A container engine for the tests, which only root can start.
+  if [ "$(id -u)" = 0 ]; then
+    need dockerd docker.io
+    need debootstrap debootstrap
+    need ip iproute2
+    need iptables iptables
+  fi
 fi
 
 if [ ${#packages[@]} -gt 0 ]; then

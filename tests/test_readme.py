@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
+import sys
 import zipfile
 from pathlib import Path
 
@@ -38,3 +40,28 @@ def test_the_five_things_to_try_work_as_they_are_written(tmp_path: Path) -> None
         assert json.loads(shell(startup))["ready"] is True
     with zipfile.ZipFile(tmp_path / "demo.zip") as archive:
         assert archive.read("hello.py") == b'print("hello")\n'
+
+
+def test_the_python_of_the_readme_starts_a_box_and_works_in_it(tmp_path: Path) -> None:
+    (snippet,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    done = subprocess.run(
+        [sys.executable, "-c", snippet], cwd=tmp_path, env=private(tmp_path), capture_output=True, text=True
+    )
+    assert done.stderr == ""
+    first, second, *_ = done.stdout.splitlines()
+    assert first.startswith("hello from /")
+    assert second.startswith("42 42")
+
+
+def test_the_command_of_the_readme_ends_with_the_status_of_what_it_ran(tmp_path: Path) -> None:
+    line = next(line for line in README.splitlines() if line.startswith(".venv/bin/glovebox run"))
+    command = line.partition("#")[0].replace(".venv/bin/glovebox", f"{sys.executable} -m glovebox")
+    environment = private(tmp_path) | {"GLOVEBOX_BACKEND": "process"}
+    done = subprocess.run(["bash", "-c", command], env=environment, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (3, "hello\n")
+
+
+def private(home: Path) -> dict[str, str]:
+    inherited = {name: value for name, value in os.environ.items() if name != "SESSION_API_KEY"}
+    state = {"HOME": str(home), "XDG_STATE_HOME": str(home / "state")}
+    return {**inherited, **state, "GLOVEBOX_VIEWER_URL_FILE": str(home / "viewer-url")}
