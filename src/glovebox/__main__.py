@@ -2,6 +2,10 @@
 
 import sys
 
-from glovebox.cli.main import main
+from glovebox.cli import first
+
+first.stay_behind()
+
+from glovebox.cli.main import main  # noqa: E402 - the first process loads nothing
 
 sys.exit(main())

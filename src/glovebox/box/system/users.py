@@ -6,6 +6,8 @@ import grp
 import logging
 import os
 import pwd
+import re
+import shutil
 import stat
 import subprocess
 
@@ -14,6 +16,9 @@ from glovebox.errors import StartupError
 log = logging.getLogger(__name__)
 
 SUDOERS = "/etc/sudoers"
+ACCOUNTS = "/etc/passwd"
+_NAME = re.compile(r"[a-z_][a-z0-9_-]{0,31}", re.IGNORECASE)
+BASH = "/bin/bash"
 SUDO_RULE = "%sudo ALL=(ALL) NOPASSWD:ALL"
 
 
@@ -44,19 +49,42 @@ def _create(username: str, user_id: int) -> None:
             sudoers.write(f"{SUDO_RULE}\n")
     except OSError as error:
         raise StartupError(f"Failed to add sudoer: {error}") from error
-    groups = ["-G", "sudo"] if _has_group("sudo") else []
-    command = ["useradd", "-rm", "-d", f"/home/{username}", "-s", "/bin/bash", "-g", "root", *groups]
     try:
-        made = subprocess.run(
-            [*command, "-u", str(user_id), username], capture_output=True, text=True, check=False
-        )
+        if shutil.which("useradd"):
+            _add(username, user_id)
+        else:
+            _add_by_hand(username, user_id)
     except OSError as error:
         raise StartupError(f"Failed to create user `{username}` with UID {user_id}: {error}") from error
+    log.info("created user %s with id %d", username, user_id)
+
+
+def _add(username: str, user_id: int) -> None:
+    groups = ["-G", "sudo"] if _has_group("sudo") else []
+    command = ["useradd", "-rm", "-d", f"/home/{username}", "-s", _shell(), "-g", "root", *groups]
+    made = subprocess.run(
+        [*command, "-u", str(user_id), username], capture_output=True, text=True, check=False
+    )
     if made.returncode:
         raise StartupError(
             f"Failed to create user `{username}` with UID {user_id}. Output: [{made.stderr.strip()}]"
         )
-    log.info("created user %s with id %d", username, user_id)
+
+
+def _add_by_hand(username: str, user_id: int) -> None:
+    """Small images have no program for it."""
+    if not _NAME.fullmatch(username):
+        raise StartupError(f"{username!r} cannot be the name of a user.")
+    home = f"/home/{username}"
+    with open(ACCOUNTS, "a", encoding="utf-8") as accounts:
+        accounts.write(f"{username}:x:{user_id}:0::{home}:{_shell()}\n")
+    os.makedirs(home, exist_ok=True)
+    os.chown(home, user_id, 0)
+
+
+def _shell() -> str:
+    """Where bash is; a runtime that is put into small images brings its own."""
+    return BASH if os.path.exists(BASH) else shutil.which("bash") or BASH
 
 
 def _has_group(name: str) -> bool:

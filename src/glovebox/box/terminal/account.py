@@ -31,8 +31,8 @@ class Account:
         try:
             entry = pwd.getpwnam(username) if uid == 0 else pwd.getpwuid(uid)
         except KeyError:
-            if uid != 0:
-                # A container may run under a number that no name belongs to.
+            if uid != 0 or username == str(uid):
+                # A container may run under a number that no name belongs to, and have no accounts at all.
                 return cls(uid, os.getegid(), (), False, {})
             raise StartupError(f"there is no user named {username!r} to run the shell as") from None
         if entry.pw_uid == uid:

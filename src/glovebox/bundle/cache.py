@@ -1,0 +1,129 @@
+"""The bundle that belongs to this version of Glovebox, made when it is first needed."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import hashlib
+import os
+import platform
+import shutil
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import glovebox
+from glovebox.bundle.archive import manifest
+from glovebox.bundle.packages import constraints, own_distribution
+from glovebox.bundle.running import BrokenOff, Stop
+from glovebox.client.backend import Report, RuntimeStatus
+from glovebox.errors import NoBundle
+from glovebox.settings.host import HostSettings
+
+#: What a box needs of this package.
+EXTRAS = ("box",)
+#: Earlier bundles that are kept: someone may go back and forth between two versions.
+KEPT = 2
+#: How often a lock that another holds is tried again, in seconds.
+LOOK = 0.1
+
+
+async def ensure(settings: HostSettings, report: Report) -> Path:
+    """The bundle to put into images: the one that the settings name, or that of this version.
+
+    The first call of a version makes it; that takes a while, and the report hears of it.
+
+    Raises:
+        NoBundle: there is none and it cannot be made; the text says what to do.
+    """
+    if settings.bundle:
+        given = Path(settings.bundle)
+        await asyncio.to_thread(manifest, given)
+        return given
+    path = await asyncio.to_thread(_place, settings.cache, EXTRAS)
+    if not path.exists():
+        await _make(path, report)
+    return path
+
+
+async def _make(path: Path, report: Report) -> None:
+    report.status(RuntimeStatus.BUILDING_RUNTIME, "Making the runtime for images. This is done once.")
+    loop = asyncio.get_running_loop()
+    stop = Stop()
+
+    def tell(step: str, done: int, total: int) -> None:
+        with contextlib.suppress(RuntimeError):  # nobody waits for it any more
+            loop.call_soon_threadsafe(report.progress, f"runtime: {step}", done, total)
+
+    def work() -> None:
+        from glovebox.bundle.build import build
+
+        with contextlib.suppress(BrokenOff), _alone(path, stop):
+            if not path.exists():
+                _forget_unfinished(path)
+                build(path, extras=EXTRAS, tell=tell, stop=stop)
+                _forget_others(path)
+
+    try:
+        await asyncio.to_thread(work)
+    finally:
+        stop.set()
+
+
+def _place(cache: Path, extras: Sequence[str]) -> Path:
+    """Where the bundle of this version is kept: another source, another place. Blocks a little."""
+    return cache / f"bundle-{glovebox.__version__}-{fingerprint(extras)}.tar"
+
+
+def fingerprint(extras: Sequence[str]) -> str:
+    """What the bundle depends on, in short: the sources, what they need, and the machine."""
+    whole = hashlib.sha256()
+    for text in (platform.machine(), sys.version, *platform.libc_ver(), *extras):
+        whole.update(text.encode() + b"\0")
+    own = own_distribution()
+    whole.update((own.read_text("METADATA") or "").encode())
+    whole.update((own.read_text("entry_points.txt") or "").encode())
+    if versions := constraints():
+        whole.update(versions.read_bytes())
+    root = Path(glovebox.__file__).parent
+    for parent, directories, names in os.walk(root):
+        directories[:] = sorted(name for name in directories if name != "__pycache__")
+        for name in sorted(names):
+            path = Path(parent, name)
+            whole.update(str(path.relative_to(root)).encode() + b"\0")
+            whole.update(path.read_bytes())
+    return whole.hexdigest()[:16]
+
+
+@contextlib.contextmanager
+def _alone(path: Path, stop: Stop) -> Iterator[None]:
+    """One at a time makes a bundle; the others find it made."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lock = os.open(path.parent / "bundle.lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise NoBundle(f"The runtime for images cannot be kept in {path.parent}: {error}") from error
+    try:
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                stop.check(LOOK)
+        yield
+    finally:
+        os.close(lock)
+
+
+def _forget_unfinished(path: Path) -> None:
+    """Remove what builders left that were killed; whoever holds the lock knows that none is at work."""
+    for left in path.parent.glob(".bundle-*.tar-*"):
+        shutil.rmtree(left, ignore_errors=True)
+
+
+def _forget_others(path: Path) -> None:
+    """Remove bundles of versions that were not used for long; who reads one keeps it until then."""
+    others = [other for other in path.parent.glob("bundle-*.tar") if other != path]
+    for other in sorted(others, key=lambda one: one.stat().st_mtime, reverse=True)[KEPT:]:
+        other.unlink(missing_ok=True)

@@ -1,0 +1,70 @@
+"""The first process of a container: it takes in orphans and hands signals on, and does nothing else.
+
+Nothing but what every Python has loaded anyway is imported here: the process stays for as long as the box.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+
+#: What is handed on. Job control is left to the terminal.
+HANDED_ON = frozenset(
+    {
+        signal.SIGTERM,
+        signal.SIGINT,
+        signal.SIGHUP,
+        signal.SIGQUIT,
+        signal.SIGUSR1,
+        signal.SIGUSR2,
+        signal.SIGWINCH,
+    }
+)
+
+
+def stay_behind() -> None:
+    """If this is the first process, go on in a child, and wait here for whatever ends.
+
+    The first process never returns: it ends with the child, and with its status.
+    """
+    if os.getpid() != 1:
+        return
+    # A signal that comes now waits until there is someone to hand it to.
+    signal.pthread_sigmask(signal.SIG_BLOCK, HANDED_ON)
+    child = os.fork()
+    if not child:
+        _lead()
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, HANDED_ON)
+        return
+    for number in HANDED_ON:
+        signal.signal(number, lambda number, _: _hand_on(child, number))
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, HANDED_ON)
+    os._exit(_wait_for(child))
+
+
+def _lead() -> None:
+    """A group of its own, and the terminal if there is one: Ctrl-C must not arrive twice."""
+    os.setpgid(0, 0)
+    if os.isatty(0):
+        before = signal.signal(signal.SIGTTOU, signal.SIG_IGN)
+        try:  # noqa: SIM105 - contextlib stays unloaded
+            os.tcsetpgrp(0, os.getpgrp())
+        except OSError:  # a terminal, but not ours
+            pass
+        signal.signal(signal.SIGTTOU, before)
+
+
+def _hand_on(child: int, number: int) -> None:
+    try:  # noqa: SIM105
+        os.kill(child, number)
+    except ProcessLookupError:  # it has just ended, which is heard of next
+        pass
+
+
+def _wait_for(child: int) -> int:
+    """Take in whatever ends, until the child has; its status, as a shell has it."""
+    while True:
+        ended, status = os.wait()
+        if ended == child:
+            code = os.waitstatus_to_exitcode(status)
+            return code if code >= 0 else 128 - code

@@ -1,0 +1,127 @@
+"""The bundle in a file system that has nothing else, where every program and library has to be its own."""
+
+from __future__ import annotations
+
+import os
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import glovebox
+from glovebox.bundle import ROOT, digest, manifest
+from glovebox.errors import NoBundle
+from tests.bundle.images import EmptyImage
+from tests.support.running import RunningBox
+
+PYTHON = f"{ROOT}/bin/python3"
+LOADED = """
+import ssl, sqlite3, lzma, bz2, ctypes, zlib, readline, uvloop, zmq, msgspec
+for line in open("/proc/self/maps"):
+    if "/" in line and ".so" in line:
+        print(line.split()[5])
+"""
+
+
+@pytest.fixture(scope="module")
+def box(image: EmptyImage) -> Iterator[RunningBox]:
+    flags = ("--plugins", "agent_skills", "--username", "worker", "--user-id", "1234")
+    with image.box(*flags, LD_LIBRARY_PATH="/lib", PYTHONHOME="/usr") as box:
+        yield box
+
+
+def test_it_says_what_it_is(bundle: Path) -> None:
+    said = manifest(bundle)
+    assert said.version == glovebox.__version__
+    assert said.machine == os.uname().machine
+    assert digest(bundle) == said.digest
+
+
+def test_it_is_small_and_everyone_may_read_it_and_root_owns_it(bundle: Path) -> None:
+    with tarfile.open(bundle, "r:") as archive:
+        members = archive.getmembers()
+    assert sum(member.size for member in members) < 150e6
+    assert {(member.uid, member.gid) for member in members} == {(0, 0)}
+    assert {member.mode for member in members if not member.issym()} == {0o755, 0o644}
+    assert not any(member.name.startswith(("/", "..")) for member in members)
+
+
+def test_what_is_no_bundle_is_refused(tmp_path: Path) -> None:
+    wrong = tmp_path / "wrong.tar"
+    wrong.write_bytes(b"not a tar")
+    with pytest.raises(NoBundle, match="is not a bundle"):
+        manifest(wrong)
+    with tarfile.open(wrong, "w") as archive:
+        archive.add(__file__, "other")
+    with pytest.raises(NoBundle, match="not one that `glovebox bundle` made"):
+        manifest(wrong)
+
+
+def test_every_library_is_its_own(image: EmptyImage) -> None:
+    wrong = image.root / "lib"
+    wrong.mkdir()
+    for name in ("libc.so.6", "libssl.so.3", "libz.so.1"):
+        (wrong / name).write_text("of another system")
+    loaded = image.run(PYTHON, "-c", LOADED, LD_LIBRARY_PATH="/lib").split()
+    assert any("libssl" in path for path in loaded)
+    assert [path for path in loaded if not path.startswith(f"{ROOT}/")] == []
+
+
+@pytest.mark.parametrize("language", ["", "C.UTF-8", "en_US.UTF-8"])
+def test_python_speaks_utf8_where_there_are_no_locales(image: EmptyImage, language: str) -> None:
+    ask = "import locale, sys; print(sys.getfilesystemencoding(), locale.getpreferredencoding(), 'ü')"
+    assert image.run(PYTHON, "-c", ask, LANG=language).lower().split() == ["utf-8", "utf-8", "ü"]
+
+
+def test_python_has_certificates_where_the_image_has_none(image: EmptyImage) -> None:
+    ask = "import ssl; print(len(ssl.create_default_context().get_ca_certs()) > 0)"
+    assert image.run(PYTHON, "-c", ask) == "True\n"
+
+
+def test_certificates_of_the_image_come_first(image: EmptyImage) -> None:
+    kept = image.root / "etc/ssl/certs/ca-certificates.crt"
+    kept.parent.mkdir(parents=True)
+    kept.write_text("")
+    ask = "import ssl; ssl.create_default_context()"
+    with pytest.raises(AssertionError, match="NO_CERTIFICATE_OR_CRL_FOUND"):
+        image.run(PYTHON, "-c", ask)
+    image.run(PYTHON, "-c", ask, SSL_CERT_FILE="/nowhere")
+    kept.unlink()
+
+
+def test_bytecode_is_there_and_names_where_it_is(image: EmptyImage) -> None:
+    ask = "import glovebox.cli.main as m; print(m.__cached__, m.main.__code__.co_filename)"
+    cached, source = image.run(PYTHON, "-c", ask).split()
+    assert (image.root / cached.lstrip("/")).is_file()
+    assert source == f"{ROOT}/lib/{Path(source).relative_to(f'{ROOT}/lib')}"
+    assert (image.root / source.lstrip("/")).is_file()
+
+
+def test_a_box_runs_commands_where_there_is_no_shell(box: RunningBox) -> None:
+    assert box.run("echo $((6 * 7)) in $BASH") == f"42 in {ROOT}/tools/bash"
+
+
+def test_commands_find_the_shell_last_and_nothing_else_of_the_runtime(box: RunningBox) -> None:
+    assert box.run("echo $PATH") == f"/usr/bin:/bin:{ROOT}/tools"
+    assert box.run("echo $LD_LIBRARY_PATH") == "/lib"
+    assert box.run("echo ${PYTHONPATH-none}") == "none"
+
+
+def test_a_user_is_made_where_no_program_makes_users(box: RunningBox, image: EmptyImage) -> None:
+    assert box.run("echo $EUID $HOME") == "1234 /home/worker"
+    assert (image.root / "home/worker").stat().st_uid == 1234
+    assert f"worker:x:1234:0::/home/worker:{ROOT}/tools/bash\n" in (image.root / "etc/passwd").read_text()
+
+
+def test_files_are_edited(box: RunningBox) -> None:
+    box.execute("write", path="/workspace/a.txt", content="one\n")
+    assert box.execute("read", path="/workspace/a.txt")["content"] == "one\n\n"
+
+
+def test_a_shell_of_the_image_is_preferred(image: EmptyImage) -> None:
+    (image.root / "bin").mkdir()
+    (image.root / "bin/bash").symlink_to(f"{ROOT}/tools/bash")
+    with image.box() as box:
+        assert box.run("echo $BASH $PATH") == "/bin/bash /usr/bin:/bin"
+    (image.root / "bin/bash").unlink()

@@ -1,0 +1,94 @@
+"""The image, used as an unchanged OpenHands uses its own, and as people do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+import glovebox
+from tests.images.containers import Container, container
+from tests.support.engine import BASE, RealEngine
+from tests.support.running import wait_until
+
+#: What the image may add to a base; with the usual one (75 MB) it is then below 400 MB.
+ADDED = 325e6
+
+
+@pytest.fixture(scope="module")
+def stock(engine: RealEngine, image: str) -> Iterator[Container]:
+    """A box in a container that was started with the command line of OpenHands."""
+    with container(engine, image) as started:
+        wait_until(started.answers, 60, "the box")
+        yield started
+
+
+def test_commands_run_as_the_user_that_openhands_names(stock: Container) -> None:
+    assert stock.run("id -un; id -u; id -Gn; pwd") == "openhands\n1000\nroot sudo\n/workspace"
+    assert stock.run("sudo id -u") == "0"
+    assert stock.run("touch a && stat -c %U a && echo $HOME") == "openhands\n/home/openhands"
+
+
+def test_programs_agents_use_are_there(stock: Container) -> None:
+    programs = "bash curl git jq ps python3 pip rg sudo tmux glovebox"
+    assert stock.run(f"type -P {programs} | wc -l") == str(len(programs.split()))
+
+
+def test_cells_run_and_skills_are_there(stock: Container) -> None:
+    assert stock.execute("run_ipython", code="6 * 7").startswith("42")
+    assert "Skills" not in stock.execute("run_ipython", code="open_file.__name__")
+    assert "user installation" in stock.execute("run_ipython", code="%pip install --no-index nothing-of-that")
+
+
+def test_a_start_has_nothing_left_to_do(stock: Container) -> None:
+    assert "created user" not in stock.logs()
+
+
+def test_the_log_says_that_there_is_no_key(stock: Container) -> None:
+    assert "no SESSION_API_KEY is set" in stock.logs()
+
+
+def test_web_pages_are_refused_without_a_key(stock: Container) -> None:
+    assert stock.client.post("/list_files", json={}).status_code == 200
+    answer = stock.client.post("/list_files", json={}, headers={"Origin": "https://evil.example"})
+    assert answer.status_code == 403
+
+
+def test_it_is_healthy(stock: Container) -> None:
+    wait_until(lambda: stock.state()["State"]["Health"]["Status"] == "healthy", 30, "its health")
+
+
+def test_orphans_are_taken_in(stock: Container) -> None:
+    assert stock.exec("sh", "-c", "sleep 0.05 & sleep 0.05 & exit 0") == 0
+    wait_until(lambda: "sleep" not in stock.run("ps -eo stat,comm"), 10, "them to be gone")
+
+
+def test_the_stand_in_refuses_anything_else(stock: Container) -> None:
+    assert stock.exec("/openhands/micromamba/bin/micromamba", "install", "numpy") == 2
+    assert stock.exec("/openhands/micromamba/bin/micromamba", "run", "-m", "http.server") == 2
+
+
+def test_it_says_what_it_is_and_is_small(engine: RealEngine, image: str) -> None:
+    about = engine.ask("GET", f"/images/{image}/json")
+    assert about["Config"]["Labels"]["glovebox.runtime"] == glovebox.__version__
+    assert about["Config"]["WorkingDir"] == "/openhands/code/"
+    assert about["Size"] - engine.ask("GET", f"/images/{BASE}/json")["Size"] < ADDED
+
+
+def test_it_wants_the_key_that_it_is_given_and_ends_when_it_is_told_to(
+    engine: RealEngine, image: str
+) -> None:
+    with container(engine, image, SESSION_API_KEY="a-key-for-this-test") as started:
+        wait_until(started.answers, 60, "the box")
+        assert started.client.post("/list_files", json={}).status_code == 403
+        headers = {"X-Session-API-Key": "a-key-for-this-test"}
+        assert started.client.post("/list_files", json={}, headers=headers).status_code == 200
+        assert "no SESSION_API_KEY is set" not in started.logs()
+        assert started.stop() == 0
+
+
+def test_without_openhands_it_does_not_serve_others_without_a_key(engine: RealEngine, image: str) -> None:
+    with container(engine, image, None) as started:
+        wait_until(lambda: not started.state()["State"]["Running"], 30, "it to end")
+        assert started.state()["State"]["ExitCode"] == 2
+        assert "SESSION_API_KEY" in started.logs()
