@@ -37,12 +37,13 @@ if [ "$wanted" = dev ]; then
   need tmux tmux
   need npm npm
   need bwrap bubblewrap
-  # A container engine for the tests, which only root can start.
+  # Container engines for the tests, which only root can start.
   if [ "$(id -u)" = 0 ]; then
     need dockerd docker.io
+    need podman podman
+    need runc runc
     need debootstrap debootstrap
     need ip iproute2
-    need iptables iptables
   fi
 fi
 
@@ -59,7 +60,7 @@ fi
 python=${python:-python3}
 
 [ -x .venv/bin/python ] || { say "Making .venv with $("$python" --version)"; "$python" -m venv .venv; }
-extra="[box,browser,docker]"
+extra="[box,browser,bundle]"
 [ "$wanted" = dev ] && extra="[dev]"
 say "Installing Python packages"
 .venv/bin/python -m pip install -q --disable-pip-version-check -c constraints.txt -e ".$extra"

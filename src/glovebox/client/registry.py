@@ -41,10 +41,7 @@ def backend(name: str, settings: HostSettings) -> Backend:
         kind = getattr(importlib.import_module(module), attribute)
     except ModuleNotFoundError as error:
         raise BackendError(
-            f"The backend {name!r} needs {error.name!r}, which is not installed here. "
-            f"Try: pip install 'glovebox-runtime[{name}]'"
-            if name in OWN
-            else f"The backend {name!r} cannot be loaded: {error}"
+            f"The backend {name!r} needs {error.name!r}, which is not installed here."
         ) from error
     except (ImportError, AttributeError) as error:
         raise BackendError(f"The backend {name!r} cannot be loaded: {error}") from error

@@ -1,0 +1,240 @@
+"""Boxes in containers, of Docker Engine or Podman."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import socket
+from pathlib import Path
+
+from glovebox.backends.docker import wire
+from glovebox.backends.docker.containers import created, inspected, listed, remove
+from glovebox.backends.docker.creating import API_PORT, HOME, VSCODE_PORT, Plan, check, container_config
+from glovebox.backends.docker.describing import (
+    BACKEND,
+    BOX,
+    PREFIX,
+    box_info,
+    host_ports,
+    reached,
+    state_of,
+)
+from glovebox.backends.docker.engine import Engine, EngineRefused, open_engine
+from glovebox.backends.docker.finishing import regardless, undoable
+from glovebox.backends.docker.images import has_runtime, prepared
+from glovebox.backends.docker.injecting import STARTER, Runtime, check_architecture, fill, the_runtime
+from glovebox.backends.docker.mounts import Mounts, make_layers, mounts_for, remove_layers
+from glovebox.backends.docker.orphans import sweep
+from glovebox.backends.docker.sandbox import DockerSandbox
+from glovebox.client.backend import BoxInfo, Report
+from glovebox.client.spec import BoxSpec, checked_name
+from glovebox.errors import BackendError, BadImage, BadSpec, NoSuchBox
+from glovebox.settings.host import HostSettings
+
+log = logging.getLogger(__name__)
+
+
+class _Incomplete(BackendError):
+    """The volume with the runtime is empty, or somebody has not finished filling it."""
+
+
+class DockerBackend:
+    """Starts boxes in containers. The engine is looked for when it is first needed."""
+
+    name = BACKEND
+
+    def __init__(self, settings: HostSettings) -> None:
+        self._settings = settings
+        self._engine: Engine | None = None
+        self._opening = asyncio.Lock()
+        self._runtime: Runtime | None = None
+        self._filling = asyncio.Lock()
+        self._sweeping: asyncio.Task[None] | None = None
+        #: How often the volume was filled from here.
+        self._fillings = 0
+
+    async def start(self, spec: BoxSpec, report: Report) -> DockerSandbox:
+        """Start a box. The image is pulled or built first if need be, and given a runtime if it has none.
+
+        Boxes whose client is gone are removed afterwards, once.
+
+        Raises:
+            BackendError: it cannot be; the text says why and what to do.
+        """
+        sandbox = await self._start(spec, report)
+        if self._sweeping is None:
+            self._sweeping = asyncio.create_task(self._sweep())
+        return sandbox
+
+    async def _start(self, spec: BoxSpec, report: Report) -> DockerSandbox:
+        engine = await self._opened()
+        check(spec, is_remote=engine.is_remote, is_podman=engine.is_podman)
+        name = checked_name(spec.name) if spec.name else secrets.token_hex(6)
+        image_name, image = await prepared(engine, self._settings, spec, report)
+        runtime = None if has_runtime(image) else await self._runtime_for(image_name, image, report)
+        plan = self._plan(engine, spec, name, image_name, runtime)
+        fillings = self._fillings
+        try:
+            return await self._run(engine, spec, plan)
+        except _Incomplete:
+            if runtime is None:
+                raise BadImage(
+                    f"The image {image_name} says that it has a runtime in {HOME}, but there is none. "
+                    "Build it again, or take away its label glovebox.runtime."
+                ) from None
+        async with self._filling:
+            if fillings == self._fillings:  # otherwise another start has filled it while this one waited
+                await fill(engine, runtime, image_name, report)
+                self._fillings += 1
+        return await self._run(engine, spec, plan)
+
+    async def attach(self, name: str) -> DockerSandbox:
+        """The box of that name.
+
+        Raises:
+            NoSuchBox: there is none.
+        """
+        engine = await self._opened()
+        container = PREFIX + checked_name(name)
+        try:
+            found = await inspected(engine, container)
+        except EngineRefused as error:
+            if error.status_code == 404:
+                raise NoSuchBox(f"There is no box {name!r}.") from error
+            raise
+        if BOX not in found.labels:
+            raise NoSuchBox(f"There is no box {name!r}: the container {container} is somebody else's.")
+        return DockerSandbox(engine, found)
+
+    async def boxes(self) -> list[BoxInfo]:
+        """All boxes of this engine, oldest first."""
+        engine = await self._opened()
+        found = [_listed(engine, container) for container in await listed(engine, BOX)]
+        return sorted(found, key=lambda box: box.created)
+
+    async def sweep(self) -> list[str]:
+        """Remove boxes whose client is gone and that are not to be kept; their names."""
+        return await sweep(await self._opened(), self._overlays)
+
+    async def _sweep(self) -> None:
+        try:
+            await self.sweep()
+        except BackendError as error:
+            log.warning("Boxes of clients that are gone may be left over: %s", error)
+
+    async def close(self) -> None:
+        """Let go of the connection to the engine. Boxes stay."""
+        if self._sweeping is not None:
+            await self._sweeping
+        engine, self._engine = self._engine, None
+        if engine is not None:
+            await engine.close()
+
+    @property
+    def _overlays(self) -> Path:
+        return Path(self._settings.overlays or self._settings.state / "overlays").absolute()
+
+    async def _opened(self) -> Engine:
+        async with self._opening:
+            if self._engine is None:
+                self._engine = await open_engine(self._settings)
+            return self._engine
+
+    async def _runtime_for(self, name: str, image: wire.Image, report: Report) -> Runtime:
+        if self._runtime is None:
+            self._runtime = await the_runtime(self._settings, report)
+        check_architecture(name, image, self._runtime)
+        return self._runtime
+
+    def _plan(self, engine: Engine, spec: BoxSpec, name: str, image: str, runtime: Runtime | None) -> Plan:
+        wanted = mounts_for(
+            spec, PREFIX + name, self._overlays, is_remote=engine.is_remote, is_podman=engine.is_podman
+        )
+        api_port, vscode_port = API_PORT, VSCODE_PORT
+        if spec.network == "host":
+            # Nothing is published, so nothing is chosen by the engine.
+            api_port, vscode_port = _free_ports(spec, is_remote=engine.is_remote)
+        return Plan(
+            name=name,
+            key=spec.key or secrets.token_urlsafe(32),
+            image=image,
+            program=STARTER if runtime else f"{HOME}/bin/glovebox",
+            mounts=Mounts(
+                binds=wanted.binds,
+                mounts=(*wanted.mounts, *((runtime.mount(),) if runtime else ())),
+                layers=wanted.layers,
+            ),
+            api_port=api_port,
+            vscode_port=vscode_port,
+        )
+
+    async def _run(self, engine: Engine, spec: BoxSpec, plan: Plan) -> DockerSandbox:
+        """Create and start the container; nothing of it is left if that fails."""
+
+        async def undo(container: str) -> None:
+            try:
+                await remove(engine, container)
+            except BackendError as error:
+                log.warning("the container %s may be left over: %s", plan.container, error)
+            await asyncio.to_thread(remove_layers, plan.mounts.layers, plan.container)
+
+        container = await undoable(created(engine, plan.container, container_config(spec, plan)), undo)
+        try:
+            if plan.mounts.layers:
+                await asyncio.to_thread(make_layers, plan.mounts, spec)
+            await _start(engine, container, plan)
+            for network in spec.networks:
+                await _join(engine, container, network)
+            sandbox = DockerSandbox(engine, await inspected(engine, container))
+            await sandbox.until_alive(spec.start_limit)
+        except BaseException:
+            await regardless(undo(container))
+            raise
+        return sandbox
+
+
+async def _start(engine: Engine, container: str, plan: Plan) -> None:
+    try:
+        await engine.ask("POST", f"/containers/{container}/start")
+    except EngineRefused as error:
+        words = str(error)
+        if plan.program in words:
+            raise _Incomplete(words) from error
+        if "already allocated" in words or "address already in use" in words:
+            raise BadSpec(f"A port of the host that the box should have is taken: {words}") from error
+        if "network" in words and error.status_code == 404:
+            raise BadSpec(f"There is no such network: {words}") from error
+        raise BackendError(f"The engine does not start the container {plan.container}: {words}") from error
+
+
+async def _join(engine: Engine, container: str, network: str) -> None:
+    try:
+        await engine.ask("POST", f"/networks/{network}/connect", body={"Container": container})
+    except EngineRefused as error:
+        raise BadSpec(f"The box cannot join the network {network}: {error}") from error
+
+
+def _listed(engine: Engine, container: wire.Listed) -> BoxInfo:
+    labels = container.labels or {}
+    where = {port.private: (port.ip, str(port.public)) for port in container.ports or () if port.public}
+    own = list(host_ports(labels).values())
+    at = where.get(API_PORT) or (own[0] if own else None)
+    url = reached(engine, *at) if at else ""
+    return box_info(labels, state_of(container.state), url)
+
+
+def _free_ports(spec: BoxSpec, *, is_remote: bool) -> tuple[int, int]:
+    """Ports of the host for the API and VS Code that are free now; those of another host are not known."""
+    if is_remote:
+        return spec.port or API_PORT, VSCODE_PORT
+    family = socket.AF_INET6 if ":" in spec.publish_address else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as one, socket.socket(family, socket.SOCK_STREAM) as two:
+        for probe in (one, two):
+            try:
+                probe.bind((spec.publish_address, 0))
+            except OSError as error:
+                raise BadSpec(
+                    f"This host does not have the address {spec.publish_address}: {error}"
+                ) from error
+        return spec.port or one.getsockname()[1], two.getsockname()[1]

@@ -1,0 +1,85 @@
+"""What is done with containers, whatever is in them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import struct
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+import msgspec
+
+from glovebox.backends.docker import wire
+from glovebox.backends.docker.engine import Engine, EngineRefused, decoded
+from glovebox.errors import BadImage, BadSpec, BoxExists
+
+#: Before each piece of a log: the stream it was printed to, three bytes of nothing, and its length.
+_FRAME = struct.Struct(">BxxxL")
+#: How often it is looked whether a container that somebody else removes is gone, in seconds.
+_LOOK = 0.02
+#: Seconds that it may take somebody else to remove a container.
+_REMOVAL_LIMIT = 30.0
+
+
+async def created(engine: Engine, name: str, config: Mapping[str, Any]) -> str:
+    """The id of a new container.
+
+    Raises:
+        BoxExists: the name is taken.
+        BadImage: the image is gone.
+        BadSpec: the engine does not want one like that; the text has its words.
+    """
+    try:
+        answer = await engine.ask("POST", "/containers/create", query={"name": name}, body=config)
+    except EngineRefused as error:
+        if error.status_code == 409 or "already in use" in str(error):
+            raise BoxExists(f"There is a container {name} already: {error}") from error
+        if error.status_code == 404 and "image" in str(error).lower():
+            raise BadImage(f"The image {config['Image']} is gone: {error}") from error
+        raise BadSpec(f"The engine does not create the container {name}: {error}") from error
+    return decoded(wire.Created, answer).id
+
+
+async def inspected(engine: Engine, name: str) -> wire.Container:
+    """How a container is now."""
+    return await engine.get(wire.Container, f"/containers/{name}/json")
+
+
+async def listed(engine: Engine, label: str) -> tuple[wire.Listed, ...]:
+    """All containers that have a label."""
+    filters = msgspec.json.encode({"label": [label]}).decode()
+    return await engine.get(
+        tuple[wire.Listed, ...], "/containers/json", query={"all": "1", "filters": filters}
+    )
+
+
+async def remove(engine: Engine, name: str) -> None:
+    """Remove a container, running or not, with its volumes that have no name. Idempotent."""
+    deadline = asyncio.get_running_loop().time() + _REMOVAL_LIMIT
+    while True:
+        try:
+            await engine.ask("DELETE", f"/containers/{name}", query={"force": "1", "v": "1"})
+            return
+        except EngineRefused as error:
+            if error.status_code == 404:
+                return
+            if error.status_code != 409 or asyncio.get_running_loop().time() > deadline:
+                raise
+        # Somebody else removes it right now; whoever asked wants it to be gone.
+        await asyncio.sleep(_LOOK)
+
+
+async def lines(engine: Engine, name: str, query: Mapping[str, str]) -> AsyncIterator[str]:
+    """The lines of a log. Both streams are in it, and a line of one is never torn by the other."""
+    async with engine.streaming("GET", f"/containers/{name}/logs", query=query) as answer:
+        unfinished: dict[int, bytes] = {}
+        with contextlib.suppress(asyncio.IncompleteReadError):
+            while True:
+                stream, length = _FRAME.unpack(await answer.content.readexactly(_FRAME.size))
+                text = unfinished.get(stream, b"") + await answer.content.readexactly(length)
+                *whole, unfinished[stream] = text.split(b"\n")
+                for line in whole:
+                    yield line.decode(errors="replace")
+        for rest in filter(None, unfinished.values()):
+            yield rest.decode(errors="replace")

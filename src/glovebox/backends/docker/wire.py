@@ -1,0 +1,162 @@
+"""What the engine's API answers, as far as it is read here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+
+class Answer(msgspec.Struct, frozen=True, rename="pascal"):
+    """A part of an answer; fields that are not read are not named."""
+
+
+class Component(Answer, frozen=True):
+    """One program that the engine is made of."""
+
+    name: str = ""
+
+
+class Version(Answer, frozen=True):
+    """`GET /version`."""
+
+    version: str = ""
+    os: str = ""
+    arch: str = ""
+    components: tuple[Component, ...] | None = None
+
+    @property
+    def is_podman(self) -> bool:
+        """Whether it is Podman that answers as Docker would."""
+        return any("podman" in component.name.lower() for component in self.components or ())
+
+
+class ImageConfig(Answer, frozen=True):
+    """What an image says of the containers that are made from it."""
+
+    user: str = ""
+    env: tuple[str, ...] | None = None
+    labels: dict[str, str] | None = None
+
+
+class Image(Answer, frozen=True):
+    """`GET /images/{name}/json`."""
+
+    id: str
+    os: str = ""
+    architecture: str = ""
+    config: ImageConfig | None = None
+
+
+class Binding(Answer, frozen=True):
+    """Where the host has a port of a container."""
+
+    host_ip: str = ""
+    host_port: str = ""
+
+
+class State(Answer, frozen=True):
+    """How a container is."""
+
+    status: str = ""
+    exit_code: int = 0
+    oom_killed: bool = msgspec.field(default=False, name="OOMKilled")
+    error: str = ""
+
+
+class ContainerConfig(Answer, frozen=True):
+    """What a container was made with."""
+
+    env: tuple[str, ...] | None = None
+    labels: dict[str, str] | None = None
+
+
+class NetworkSettings(Answer, frozen=True):
+    """How a container is reached."""
+
+    ports: dict[str, tuple[Binding, ...] | None] | None = None
+
+
+class Container(Answer, frozen=True):
+    """`GET /containers/{name}/json`."""
+
+    id: str
+    config: ContainerConfig
+    state: State
+    network_settings: NetworkSettings = NetworkSettings()
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """Its labels."""
+        return self.config.labels or {}
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """What its first process finds in its environment."""
+        return dict(entry.partition("=")[::2] for entry in self.config.env or ())
+
+    @property
+    def ports(self) -> Mapping[int, Binding]:
+        """Where the host has its ports."""
+        published = self.network_settings.ports or {}
+        return {int(port.partition("/")[0]): bound[0] for port, bound in published.items() if bound}
+
+
+class ListedPort(msgspec.Struct, frozen=True):
+    """A port in the list of containers."""
+
+    private: int = msgspec.field(name="PrivatePort")
+    public: int = msgspec.field(name="PublicPort", default=0)
+    ip: str = msgspec.field(name="IP", default="")
+
+
+class Listed(Answer, frozen=True):
+    """One of `GET /containers/json`."""
+
+    id: str
+    state: str = ""
+    labels: dict[str, str] | None = None
+    ports: tuple[ListedPort, ...] | None = None
+
+
+class Created(Answer, frozen=True):
+    """`POST /containers/create`."""
+
+    id: str
+
+
+class Volume(Answer, frozen=True):
+    """One of `GET /volumes`."""
+
+    name: str
+    created_at: str = ""
+    labels: dict[str, str] | None = None
+
+
+class Volumes(Answer, frozen=True):
+    """`GET /volumes`."""
+
+    volumes: tuple[Volume, ...] | None = None
+
+
+class Refusal(msgspec.Struct, frozen=True):
+    """What an error answer says."""
+
+    message: str = ""
+
+
+class Detail(msgspec.Struct, frozen=True):
+    """How much of a layer is there."""
+
+    current: int = 0
+    total: int = 0
+
+
+class Step(msgspec.Struct, frozen=True):
+    """One line of what a pull or a build tells."""
+
+    id: str = ""
+    status: str = ""
+    stream: str = ""
+    error: str = ""
+    progress: Detail | None = msgspec.field(name="progressDetail", default=None)
