@@ -16,6 +16,7 @@ from pathlib import Path
 from types import FrameType
 
 from benchmarks import plan as plans
+from benchmarks.boxes.section import libraries, measure_boxes
 from benchmarks.browser.gym import GYM, gym_version
 from benchmarks.browser.section import measure_browser
 from benchmarks.competitors import (
@@ -104,6 +105,7 @@ class Run:
         self.plan = plan
         self.reference_url: str | None = options.reference_url
         self.reference_key: str = options.reference_key
+        self.is_bare: bool = options.bare_reference
         self.names = ["glovebox"]
         self.competitors: list[Competitor] = [Glovebox()]
         if plan.wants_servers and not options.no_reference:
@@ -136,6 +138,8 @@ class Run:
             self._measure_mcp(report)
         if self.plan.wants("browser"):
             self._measure_browser(report)
+        if self.plan.wants("boxes"):
+            self._measure_boxes(report)
         self._fill_in(report)
         load = os.getloadavg()[0]
         report.notes.append(f"took {time.perf_counter() - began:.0f} s; load average {load:.2f} at the end")
@@ -216,6 +220,16 @@ class Run:
             _add(measure_browser(self.plan.browser, say), report)
         except (Unavailable, LoadError) as problem:
             self._drop(Glovebox.name, Unavailable(f"browser: {problem}"))
+
+    def _measure_boxes(self, report: Report) -> None:
+        measured = libraries(self._present(), is_bare=self.is_bare)
+        try:
+            found = measure_boxes(measured, self.plan.boxes, say)
+        except (Unavailable, LoadError) as problem:
+            self._drop(Glovebox.name, Unavailable(f"boxes: {problem}"))
+        else:
+            _add(found, report)
+            report.notes += found.notes
 
     def _start_all(self, stack: ExitStack) -> Sequence[Target]:
         """Start every server and keep them all running, so that they can be measured in turns."""

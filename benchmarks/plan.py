@@ -8,7 +8,18 @@ from dataclasses import dataclass
 from benchmarks.dialects import OPERATIONS
 
 #: What `--only` takes.
-GROUPS = ("start", *OPERATIONS, "upload", "download", "memory", "terminal", "notebook", "mcp", "browser")
+GROUPS = (
+    "start",
+    *OPERATIONS,
+    "upload",
+    "download",
+    "memory",
+    "terminal",
+    "notebook",
+    "mcp",
+    "browser",
+    "boxes",
+)
 
 
 @dataclass(frozen=True)
@@ -94,6 +105,33 @@ class BrowserPlan:
 
 
 @dataclass(frozen=True)
+class BoxesPlan:
+    """The size of the measures of boxes as a host has them."""
+
+    #: Of each kind; one more as a process, which is then asked for the rest.
+    starts: int
+    #: Of the reference's own server, which takes long.
+    slow_starts: int
+    #: `true` by each way, divided into rounds.
+    commands: int
+    #: The same of the other clients.
+    slow_commands: int
+    rounds: int
+    copy_megabytes: int
+    copy_files: int
+    copies: int
+    #: Boxes at once, and whether the reference starts as many of its own servers.
+    crowd: int
+    has_slow_crowd: bool
+    #: A client that needs longer for them is not waited for.
+    crowd_seconds: float
+    #: Seconds before the memory is looked at.
+    settle: float
+    #: Of `glovebox run` with each backend.
+    whole_commands: int
+
+
+@dataclass(frozen=True)
 class Plan:
     """The size of a run."""
 
@@ -113,6 +151,7 @@ class Plan:
     notebook: NotebookPlan
     mcp: McpPlan
     browser: BrowserPlan
+    boxes: BoxesPlan
     groups: frozenset[str]
 
     def wants(self, *groups: str) -> bool:
@@ -191,6 +230,21 @@ def whole(groups: frozenset[str]) -> Plan:
             observations=5,
             large_observations=2,
         ),
+        boxes=BoxesPlan(
+            starts=9,
+            slow_starts=1,
+            commands=1_500,
+            slow_commands=60,
+            rounds=3,
+            copy_megabytes=1_000,
+            copy_files=10_000,
+            copies=2,
+            crowd=20,
+            has_slow_crowd=True,
+            crowd_seconds=180.0,
+            settle=2.0,
+            whole_commands=7,
+        ),
         groups=groups,
     )
 
@@ -255,6 +309,21 @@ def quick(groups: frozenset[str]) -> Plan:
             slow_rounds=0,
             observations=3,
             large_observations=1,
+        ),
+        boxes=BoxesPlan(
+            starts=1,
+            slow_starts=0,
+            commands=60,
+            slow_commands=6,
+            rounds=1,
+            copy_megabytes=100,
+            copy_files=500,
+            copies=1,
+            crowd=3,
+            has_slow_crowd=False,
+            crowd_seconds=30.0,
+            settle=0.5,
+            whole_commands=1,
         ),
         groups=groups,
     )

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -40,3 +40,17 @@ def box(shared_box: RunningBox, tmp_path: Path) -> RunningBox:
     """The shared box, with its shell in a fresh directory."""
     shared_box.run(f"cd '{tmp_path}'")
     return shared_box
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """What tests print may hold halves of characters, which cannot be sent from one process to the other."""
+    report = yield
+    report.sections = [(title, _whole(text)) for title, text in report.sections]
+    if isinstance(report.longrepr, str):
+        report.longrepr = _whole(report.longrepr)
+    return report
+
+
+def _whole(text: str) -> str:
+    return text.encode("utf-8", "backslashreplace").decode()
