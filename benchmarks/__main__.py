@@ -86,7 +86,7 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="a look in passing: about four minutes")
+    parser.add_argument("--quick", action="store_true", help="a look in passing: about five minutes")
     parser.add_argument("--no-reference", action="store_true", help="leave the OpenHands server out")
     parser.add_argument("--bare-reference", action="store_true", help="the OpenHands server without plugins")
     parser.add_argument("--no-swerex", action="store_true", help="leave SWE-ReX out")
