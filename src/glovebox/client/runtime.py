@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 from collections.abc import AsyncGenerator, Iterable, Mapping
+from contextlib import AsyncExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, Unpack
@@ -29,7 +30,15 @@ from glovebox.client.spec import BoxSpec
 from glovebox.client.streaming import ActionStream
 from glovebox.client.tasks import task_tracking
 from glovebox.client.verbs import EditFields, Verbs, made
-from glovebox.errors import BadSpec, ClientError, NotConnected, NotFound, UnknownAction, UnsupportedAction
+from glovebox.errors import (
+    BadSpec,
+    ClientError,
+    GloveboxError,
+    NotConnected,
+    NotFound,
+    UnknownAction,
+    UnsupportedAction,
+)
 from glovebox.protocol.actions import FileEditAction, TaskTrackingAction
 from glovebox.protocol.base import Action, Message, Observation, ObservationT
 from glovebox.protocol.observations import ErrorObservation, FileEditObservation
@@ -117,11 +126,12 @@ class Runtime(Facts, Verbs, Chores):
             if self._ready:
                 return
             try:
-                await self._start()
-            except BaseException as error:
-                await self._put_away()
-                if isinstance(error, Exception):
-                    self.report.status(RuntimeStatus.ERROR, f"{type(error).__name__}: {error}", "error")
+                async with AsyncExitStack() as unfinished:
+                    unfinished.push_async_callback(self._put_away)
+                    await self._start()
+                    unfinished.pop_all()
+            except GloveboxError as error:
+                self.report.status(RuntimeStatus.ERROR, f"{type(error).__name__}: {error}", "error")
                 raise
 
     async def _start(self) -> None:

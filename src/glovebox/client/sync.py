@@ -13,6 +13,7 @@ import logging
 import os
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
+from contextlib import ExitStack
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Protocol, Self, TypeVar
 
@@ -180,11 +181,10 @@ class SyncRuntime(Facts):
             GloveboxError: it cannot be; the class and the text say why.
         """
         _OPEN[self._runtime] = os.getpid()
-        try:
+        with ExitStack() as unfinished:
+            unfinished.callback(_OPEN.pop, self._runtime, None)
             _LOOP.run(self._runtime.connect())
-        except BaseException:
-            _OPEN.pop(self._runtime, None)
-            raise
+            unfinished.pop_all()
 
     def close(self) -> None:
         """Let go of the box, and delete it if it was started here and is not to be kept. Idempotent."""

@@ -7,6 +7,7 @@ import os
 import posixpath
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Protocol
 
@@ -125,12 +126,11 @@ async def copy_from(
         TransferError: the box has no such path, or may not read it.
     """
     descriptor, name = await asyncio.to_thread(tempfile.mkstemp, ".zip", "glovebox-")
-    try:
+    with ExitStack() as unfinished:
+        unfinished.callback(os.unlink, name)  # half an archive is of no use
         with os.fdopen(descriptor, "wb") as file:
             await _receive(box, path, file, progress, limit)
-    except BaseException:  # whatever it was, half an archive is of no use
-        os.unlink(name)
-        raise
+        unfinished.pop_all()
     return Path(name)
 
 

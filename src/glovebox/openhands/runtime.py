@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import Callable
+from contextlib import AsyncExitStack
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -85,25 +86,24 @@ class GloveboxRuntime(ActionExecutionClient):
         self._runtime_initialized = True
 
     async def _set_up(self) -> None:
-        try:
+        async with AsyncExitStack() as unfinished:
+            unfinished.push_async_callback(asyncio.to_thread, self.close)  # a box that nobody can use
             await asyncio.to_thread(self.setup_initial_env)
-        except BaseException:
-            await asyncio.to_thread(self.close)  # a box that nobody can use must not be left
-            raise
+            unfinished.pop_all()
 
     async def _take(self) -> Held:
         backend = await holding.open_backend(self._settings, lambda text: self.log("warning", text))
-        try:
-            return await holding.take(
+        async with AsyncExitStack() as unfinished:
+            unfinished.push_async_callback(backend.close)
+            held = await holding.take(
                 backend,
                 lambda: self._spec(backend.name),
                 box_name(self.sid),
                 _Told(self),
                 attach=self.attach_to_existing,
             )
-        except BaseException:
-            await backend.close()
-            raise
+            unfinished.pop_all()
+        return held
 
     def _spec(self, backend: str) -> BoxSpec:
         if names := ignored(self.config):

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import secrets
 import socket
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 from glovebox.backends.docker import wire
@@ -180,7 +181,8 @@ class DockerBackend:
             await asyncio.to_thread(remove_layers, plan.mounts.layers, plan.container)
 
         container = await undoable(created(engine, plan.container, container_config(spec, plan)), undo)
-        try:
+        async with AsyncExitStack() as unfinished:
+            unfinished.push_async_callback(lambda: regardless(undo(container)))
             if plan.mounts.layers:
                 await asyncio.to_thread(make_layers, plan.mounts, spec)
             await _start(engine, container, plan)
@@ -188,9 +190,7 @@ class DockerBackend:
                 await _join(engine, container, network)
             sandbox = DockerSandbox(engine, await inspected(engine, container))
             await sandbox.until_alive(spec.start_limit)
-        except BaseException:
-            await regardless(undo(container))
-            raise
+            unfinished.pop_all()
         return sandbox
 
 

@@ -10,6 +10,7 @@ import tarfile
 import tempfile
 from collections import deque
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import IO
 
@@ -73,16 +74,14 @@ def context(root: Path) -> IO[bytes]:
     """
     if not (root / "Dockerfile").is_file():
         raise BadSpec(f"There is no Dockerfile in {root}.")
-    archive = tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY)  # noqa: SIM115 - the caller closes it
-    try:
+    with ExitStack() as unfinished:
+        archive = unfinished.enter_context(tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY))
         ignored = Ignored(_lines(root / ".dockerignore"))
         with tarfile.open(fileobj=archive, mode="w", format=tarfile.PAX_FORMAT) as tar:
             for path in _files(root, ignored):
                 tar.add(root / path, arcname=path, recursive=False)
         archive.seek(0)
-    except BaseException:
-        archive.close()
-        raise
+        unfinished.pop_all()  # the caller closes it
     return archive
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ssl
 from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from urllib.parse import urlsplit
 
@@ -164,15 +165,14 @@ async def open_engine(settings: HostSettings) -> Engine:
     for where in [settings.engine] if settings.engine else _usual_places(settings):
         engine = _connection(where, settings)
         try:
-            engine.version = decoded(wire.Version, await engine.ask("GET", "/version", limit=_GREETING_LIMIT))
+            async with AsyncExitStack() as unfinished:
+                unfinished.push_async_callback(engine.close)
+                answer = await engine.ask("GET", "/version", limit=_GREETING_LIMIT)
+                engine.version = decoded(wire.Version, answer)
+                unfinished.pop_all()
+                return engine
         except (EngineUnavailable, EngineRefused) as error:
-            await engine.close()
             refusals.append((where, error.__cause__ or error))
-        except BaseException:
-            await engine.close()
-            raise
-        else:
-            return engine
     raise EngineUnavailable(_advice(refusals))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import AsyncExitStack
 
 from glovebox.backends import owners
 from glovebox.backends.process.blocking import done
@@ -40,12 +41,11 @@ class ProcessBackend:
         record = Record(spec=spec, owner=owners.this_process(), created=time.time())
         directory = self._records.of(record)
         sandbox = ProcessSandbox(directory, record, self._settings)
-        try:
+        async with AsyncExitStack() as unfinished:
+            unfinished.push_async_callback(done, delete, directory)
             await done(self._records.create, record)
             await sandbox.start()
-        except BaseException:  # cancelled, too
-            await done(delete, directory)
-            raise
+            unfinished.pop_all()
         return sandbox
 
     async def attach(self, name: str) -> ProcessSandbox:
