@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
@@ -18,6 +19,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         path = item.path.relative_to(Path(__file__).parent)
         on_engine = path.parts[0] in ON_ENGINE or "engine" in getattr(item, "fixturenames", ())
         item.add_marker(pytest.mark.xdist_group("engine" if on_engine else str(path)))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _entered_by_all(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Other users may go through the folders of tests; there is one more when tests run side by side."""
+    base = tmp_path_factory.getbasetemp()
+    for directory in (base, *base.parents):
+        if directory.stat().st_uid == os.geteuid() and not directory.stat().st_mode & 0o1000:
+            directory.chmod(directory.stat().st_mode | 0o055)
+        if directory.name.startswith("pytest-of-"):
+            break
 
 
 @pytest.fixture(scope="session")

@@ -10,6 +10,7 @@ import pwd
 import select
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -211,7 +212,8 @@ def _started(
             )
         except OSError as error:
             raise NotSupported(f"{command[0]} cannot be run: {error}") from error
-        process.returncode = 0  # it is looked after by its number, as any client can
+        process.returncode = 0  # it is looked after by its number, as any client can; only its end is ours
+        threading.Thread(target=_take_leave, args=(process.pid,), name="glovebox-box", daemon=True).start()
         os.close(writes)
         writes = -1
         child = _known(process.pid)
@@ -220,6 +222,12 @@ def _started(
         os.close(reads)
         if writes >= 0:
             os.close(writes)
+
+
+def _take_leave(pid: int) -> None:
+    """Wait for the end of a child, so that nothing is left of it, not even its number."""
+    with contextlib.suppress(ChildProcessError):
+        os.waitpid(pid, 0)
 
 
 def _known(pid: int) -> Known:

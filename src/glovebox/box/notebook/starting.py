@@ -23,6 +23,7 @@ CONNECTION_FILE = "connection.json"
 #: Paths of sockets must be shorter than 108 bytes everywhere.
 LONGEST_PATH = 100
 _SOCKETS = "{directory}/k"
+_PORTS = range(20_000, 32_000)
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 #: Cells do not become history, so there is none to be kept in the user's home.
 _NO_HISTORY = "--HistoryManager.hist_file=:memory:"
@@ -167,6 +168,15 @@ def _filled(argument: str, values: Mapping[str, str]) -> str:
 
 
 def _free_ports(count: int) -> list[int]:
-    with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
-        return [one.getsockname()[1] for one in sockets]
+    """Ports that are free now and that the system gives to nobody by itself: the kernel binds them later."""
+    with ExitStack() as held:
+        ports: list[int] = []
+        while len(ports) < count:
+            port = _PORTS[secrets.randbelow(len(_PORTS))]
+            probe = held.enter_context(socket.socket())
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            ports.append(port)
+        return ports
