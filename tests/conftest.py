@@ -13,6 +13,7 @@ pytest_plugins = ["tests.support.engine"]
 ON_ENGINE = ("backends", "bundle", "images", "openhands")
 
 
+@pytest.hookimpl(tryfirst=True)  # before the groups are looked at
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """When tests run side by side: those of a file stay together, and so do all that need the engine."""
     for item in items:

@@ -13,6 +13,8 @@ from glovebox.protocol.files import GrepAction
 from tests.box.files.acting import Acting, below, plant
 from tests.box.files.searching import Engines, needs_ripgrep
 
+_EARLIER: set[int] = set()
+
 
 @pytest.fixture
 def engines(tmp_path: Path) -> Iterator[Engines]:
@@ -137,9 +139,15 @@ async def test_big_files_are_searched_to_their_end(engines: Engines) -> None:
     assert await engines.lines("n[e]{2}dl.") == ["big:200001:needle"]
 
 
+@pytest.fixture(autouse=True)
+def _earlier() -> None:
+    _EARLIER.clear()
+    _EARLIER.update(child.pid for child in psutil.Process().children())
+
+
 def _children() -> list[psutil.Process]:
-    """What this process started itself; boxes that other tests share are none of these."""
-    return [child for child in psutil.Process().children() if "glovebox" not in child.cmdline()]
+    """What this process started since the test began; what other tests share is none of these."""
+    return [child for child in psutil.Process().children() if child.pid not in _EARLIER]
 
 
 async def _until(condition: Callable[[], bool]) -> None:
