@@ -24,7 +24,7 @@ run: .venv/.run ## serve a box for WORKSPACE on 127.0.0.1:PORT
 
 test: lint ## check style, types, import rules and documentation, and run all tests
 	.venv/bin/python -m compileall -q src
-	.venv/bin/python -m pytest -n $(JOBS) --dist loadgroup
+	.venv/bin/python -m pytest -n $(JOBS) --dist loadfile
 
 lint: .venv/.dev ## the checks of `make test` without the tests
 	.venv/bin/ruff check .

@@ -9,17 +9,6 @@ import pytest
 from tests.support.running import RunningBox, running_box
 
 pytest_plugins = ["tests.support.engine"]
-#: Folders whose tests share one container engine.
-ON_ENGINE = ("backends", "bundle", "images", "openhands")
-
-
-@pytest.hookimpl(tryfirst=True)  # before the groups are looked at
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """When tests run side by side: those of a file stay together, and so do all that need the engine."""
-    for item in items:
-        path = item.path.relative_to(Path(__file__).parent)
-        on_engine = path.parts[0] in ON_ENGINE or "engine" in getattr(item, "fixturenames", ())
-        item.add_marker(pytest.mark.xdist_group("engine" if on_engine else str(path)))
 
 
 @pytest.fixture(scope="session", autouse=True)
