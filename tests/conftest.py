@@ -40,7 +40,12 @@ def full_box(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningBox]:
 @pytest.fixture
 def box(shared_box: RunningBox, tmp_path: Path) -> RunningBox:
     """The shared box, with its shell in a fresh directory."""
-    shared_box.run(f"cd '{tmp_path}'")
+    moved = shared_box.execute("run", command=f"cd '{tmp_path}'")
+    if (
+        moved["extras"].get("metadata", {}).get("exit_code") != 0
+    ):  # a test that failed has left something running
+        assert shared_box.client.delete("/sessions/main").status_code < 400
+        shared_box.run(f"cd '{tmp_path}'")
     return shared_box
 
 
