@@ -34,7 +34,8 @@ COMMAND = CmdRunAction(command="echo ran >> log; echo done")
 
 async def ran(runtime: Runtime, log: Path, command: str = COMMAND.command) -> int:
     """How often a command is carried out that is asked for once."""
-    assert (await runtime.run(command)).content == "done"
+    # Blocking: a command that is silent for ten seconds on a busy machine is still waited for.
+    assert (await runtime.run(command, blocking=True, timeout=90)).content == "done"
     return len((await asyncio.to_thread(log.read_text)).splitlines())
 
 
