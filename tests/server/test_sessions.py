@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,10 +20,11 @@ def problem(answer: httpx.Response) -> tuple[int, str]:
 
 @pytest.fixture
 def session(box: RunningBox) -> Iterator[str]:
-    answer = box.client.post("/sessions", json={"name": "second", "rows": 30, "columns": 90})
+    name = f"of-a-test-{uuid.uuid4().hex[:8]}"
+    answer = box.client.post("/sessions", json={"name": name, "rows": 30, "columns": 90})
     assert answer.status_code == 201, answer.text
-    yield "second"
-    box.client.delete("/sessions/second")
+    yield name
+    box.client.delete(f"/sessions/{name}")
 
 
 def test_a_session_is_opened_used_and_ended(box: RunningBox, tmp_path: Path) -> None:
