@@ -60,7 +60,7 @@ fi
 python=${python:-python3}
 
 [ -x .venv/bin/python ] || { say "Making .venv with $("$python" --version)"; "$python" -m venv .venv; }
-extra="[box,browser,bundle]"
+extra="[box,hub,browser,bundle]"
 [ "$wanted" = dev ] && extra="[dev]"
 say "Installing Python packages"
 .venv/bin/python -m pip install -q --disable-pip-version-check -c constraints.txt -e ".$extra"

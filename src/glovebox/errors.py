@@ -45,6 +45,13 @@
     ├── TransferError          transfer_failed         an upload or download that was refused
     │   ├── BadArchive         bad_archive             not a zip, or one that must not be unpacked
     │   └── TooLarge           too_large               beyond the configured size
+    ├── WindowError            window_failed           a VS Code window could not be dealt with
+    │   ├── NoSuchWindow       no_such_window          no window has that id, or it is gone
+    │   ├── WindowLost         window_lost             it went away, and did not come back in time
+    │   ├── WindowUnresponsive window_unresponsive     it is connected, but does not answer
+    │   ├── WindowPaused       window_paused           its user has paused it
+    │   ├── WindowLeft         window_left             its user has disconnected it
+    │   └── BadWindowAnswer    bad_window_answer       what it answers cannot be understood
     ├── ClientError            client_failed           a box could not be asked
     │   ├── BoxUnreachable     box_unreachable         nothing answers at its address, or not any more
     │   ├── DeadlineExceeded   deadline_exceeded       no answer came in time
@@ -59,6 +66,9 @@
         ├── NoSuchBox          no_such_box             no box has that name
         ├── BoxExists          box_exists              the name is taken
         ├── BoxDied            box_died                it ended before it answered, or while it was used
+        ├── NoHub              no_hub                  no hub answers where one should be
+        ├── NoWindow           no_window               no VS Code window is connected, or none that fits
+        ├── SeveralWindows     several_windows         more than one VS Code window fits
         └── NotSupported       not_supported           this kind of box cannot do that
 
 Codes travel over the wire (header `X-Glovebox-Error`), class names never do.
@@ -366,6 +376,49 @@ class TooLarge(TransferError):
     status = 413
 
 
+class WindowError(GloveboxError):
+    """A VS Code window could not be dealt with."""
+
+    code = "window_failed"
+
+
+class NoSuchWindow(WindowError):
+    """No VS Code window has that id, or it is gone."""
+
+    code = "no_such_window"
+    status = 404
+
+
+class WindowLost(WindowError):
+    """The VS Code window went away and did not come back in time."""
+
+    code = "window_lost"
+
+
+class WindowUnresponsive(WindowError):
+    """The VS Code window is connected, but does not answer."""
+
+    code = "window_unresponsive"
+
+
+class WindowPaused(WindowError):
+    """The user of the VS Code window has paused it."""
+
+    code = "window_paused"
+
+
+class WindowLeft(WindowError):
+    """The user of the VS Code window has disconnected it."""
+
+    code = "window_left"
+
+
+class BadWindowAnswer(WindowError):
+    """What the VS Code window answers cannot be understood."""
+
+    code = "bad_window_answer"
+
+
 class ClientError(GloveboxError):
     """A box could not be asked."""
 
@@ -448,6 +501,24 @@ class BoxDied(BackendError):
     """The box ended before it answered, or while it was used; the text has its last words."""
 
     code = "box_died"
+
+
+class NoHub(BackendError):
+    """No hub answers where one should be."""
+
+    code = "no_hub"
+
+
+class NoWindow(BackendError):
+    """No VS Code window is connected, or none that fits."""
+
+    code = "no_window"
+
+
+class SeveralWindows(BackendError):
+    """More than one VS Code window fits."""
+
+    code = "several_windows"
 
 
 class NotSupported(BackendError):

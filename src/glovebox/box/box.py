@@ -14,6 +14,7 @@ from glovebox.box import absent
 from glovebox.box.events import EventLog
 from glovebox.box.executor import Executor, Handler, answers_of
 from glovebox.box.plugin import Services
+from glovebox.box.plugin_life import MakePlugin
 from glovebox.box.plugins import Plugins
 from glovebox.box.startup import Startup
 from glovebox.box.system.users import ensure_directory, ensure_user, give_directory
@@ -36,8 +37,18 @@ class Box:
         SettingsError: a plugin is unknown.
     """
 
-    def __init__(self, settings: Settings, startup: Startup, *, ports: tuple[int, ...] = ()) -> None:
-        """`ports`: what the box is served on."""
+    def __init__(
+        self,
+        settings: Settings,
+        startup: Startup,
+        *,
+        ports: tuple[int, ...] = (),
+        only: Mapping[str, MakePlugin] | None = None,
+    ) -> None:
+        """`ports`: what the box is served on.
+
+        `only`: all that the box is made of, if something else than this machine acts as one.
+        """
         self.settings = settings
         self.startup = startup
         self.threads = Threads("glovebox-files", FILE_THREADS)
@@ -51,14 +62,16 @@ class Box:
             startup=startup,
             ports=ports,
         )
-        self.plugins = Plugins(_chosen(settings), self.services)
+        self._is_sandbox = only is None
+        self.plugins = Plugins(_chosen(settings) if only is None else (), self.services, only=only)
         self._exit = contextlib.AsyncExitStack()
 
     async def __aenter__(self) -> Box:
         async with contextlib.AsyncExitStack() as stack:
             stack.callback(self.threads.close)
-            with self.startup.step("workspace"):
-                self.services.user_id = await self.threads.run(_prepare, self.settings)
+            if self._is_sandbox:
+                with self.startup.step("workspace"):
+                    self.services.user_id = await self.threads.run(_prepare, self.settings)
             stack.push_async_callback(self.plugins.close)
             with self.startup.step("plugins"):
                 await self.plugins.open()

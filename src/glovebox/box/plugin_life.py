@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
 from msgspec import structs
@@ -28,6 +28,9 @@ STOP_LIMIT = 10.0
 HEALTH_LIMIT = 5.0
 
 
+MakePlugin = Callable[[Context], Plugin]
+
+
 class Host(Owner, Protocol):
     """Who has all plugins."""
 
@@ -38,7 +41,7 @@ class Host(Owner, Protocol):
 class PluginLife:
     """One plugin, from its loading to its end."""
 
-    def __init__(self, name: str, host: Host, services: Services) -> None:
+    def __init__(self, name: str, host: Host, services: Services, make: MakePlugin | None = None) -> None:
         self.name = name
         self.state: PluginState = "waiting"
         self.error: str | None = None
@@ -50,6 +53,7 @@ class PluginLife:
         self.context = Context(name, services, host)
         self._host = host
         self._kind: type[Plugin] | None = None
+        self._maker = make
         self._services = services
         self._starting: asyncio.Task[None] | None = None
 
@@ -92,8 +96,9 @@ class PluginLife:
         self._kind = registry.load(self.name, where)
 
     async def _make(self) -> None:
-        assert self._kind is not None
-        plugin = self._kind(self.context)
+        make = self._maker or self._kind
+        assert make is not None
+        plugin = make(self.context)
         self.handlers = handler_table(plugin.handlers())
         self.endpoints = list(plugin.endpoints())
         self.plugin = plugin

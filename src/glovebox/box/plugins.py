@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from msgspec import structs
@@ -15,7 +15,7 @@ from starlette.websockets import WebSocket
 from glovebox.box import registry
 from glovebox.box.executor import Call, Handler, Observer
 from glovebox.box.plugin import Plugin, Services
-from glovebox.box.plugin_life import PluginLife
+from glovebox.box.plugin_life import MakePlugin, PluginLife
 from glovebox.errors import NoSuchPlugin, SettingsError, StartupError
 from glovebox.http.endpoints import Endpoint, Socket
 from glovebox.protocol.base import Action, Observation
@@ -25,14 +25,20 @@ from glovebox.protocol.plugins import PluginInfo
 class Plugins:
     """All plugins of a box."""
 
-    def __init__(self, names: Iterable[str], services: Services) -> None:
+    def __init__(
+        self, names: Iterable[str], services: Services, *, only: Mapping[str, MakePlugin] | None = None
+    ) -> None:
         """Find them; what a plugin needs is loaded along with it, before it.
+
+        `only`: what the box is made of if it is no sandbox but something else that acts as one.
 
         Raises:
             SettingsError: there is no such plugin.
         """
         self._services = services
-        self._places = {name: registry.find(name) for name in dict.fromkeys([*registry.ALWAYS, *names])}
+        self._made = only or {}
+        always = () if self._made else registry.ALWAYS
+        self._places = {name: registry.find(name) for name in dict.fromkeys([*always, *names])}
         self._lives: dict[str, PluginLife] = {}
         self._background: list[asyncio.Task[None]] = []
 
@@ -43,6 +49,9 @@ class Plugins:
             SettingsError: the settings of one cannot be used.
             StartupError: one without which the box cannot serve did not start.
         """
+        for name, make in self._made.items():
+            self._lives[name] = PluginLife(name, self, self._services, make)
+            await self._lives[name].make()
         for name in list(self._places):
             await self._load(name, ())
         self._refuse_twice()

@@ -15,6 +15,7 @@ OWN = {
     "process": "glovebox.backends.process.backend:ProcessBackend",
     "docker": "glovebox.backends.docker.backend:DockerBackend",
     "remote": "glovebox.backends.remote:RemoteBackend",
+    "vscode": "glovebox.backends.vscode:VSCodeBackend",
 }
 
 

@@ -10,6 +10,9 @@ from pathlib import Path
 #: Variables of the host that OpenHands hands on to commands, without this prefix.
 SANDBOX_PREFIX = "SANDBOX_ENV_"
 
+#: Below the state directory: where a hub leaves its address and its key for its user's programs.
+HUB_FILE = "hub/address.json"
+
 
 @dataclass(frozen=True, slots=True)
 class HostSettings:
@@ -20,6 +23,11 @@ class HostSettings:
     #: GLOVEBOX_URL and SESSION_API_KEY: the box that the backend `remote` means.
     url: str
     key: str
+    #: GLOVEBOX_HUB_URL and GLOVEBOX_HUB_KEY: the hub that VS Code windows connect to. Empty for the one of
+    #: this machine, which has left its address and its key in `hub_file`.
+    hub_url: str
+    hub_key: str
+    hub_file: Path
     #: GLOVEBOX_IMAGE: the image of containers for which none is named.
     image: str
     #: GLOVEBOX_BUNDLE: the runtime that is put into images, as a file that `glovebox bundle` made.
@@ -42,14 +50,18 @@ def load(environ: Mapping[str, str] | None = None) -> HostSettings:
     """The settings that this environment amounts to."""
     environ = os.environ if environ is None else environ
     home = Path(environ.get("HOME") or os.path.expanduser("~"))
+    state = Path(environ.get("XDG_STATE_HOME") or home / ".local/state") / "glovebox"
     return HostSettings(
         backend=environ.get("GLOVEBOX_BACKEND", ""),
         url=environ.get("GLOVEBOX_URL", ""),
         key=environ.get("SESSION_API_KEY", ""),
+        hub_url=environ.get("GLOVEBOX_HUB_URL", ""),
+        hub_key=environ.get("GLOVEBOX_HUB_KEY", ""),
+        hub_file=state / HUB_FILE,
         image=environ.get("GLOVEBOX_IMAGE", ""),
         bundle=environ.get("GLOVEBOX_BUNDLE", ""),
         engine=environ.get("DOCKER_HOST") or environ.get("CONTAINER_HOST") or "",
-        state=Path(environ.get("XDG_STATE_HOME") or home / ".local/state") / "glovebox",
+        state=state,
         cache=Path(environ.get("XDG_CACHE_HOME") or home / ".cache") / "glovebox",
         sandbox_env={
             name.removeprefix(SANDBOX_PREFIX): value

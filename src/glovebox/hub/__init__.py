@@ -1,0 +1,1 @@
+"""Where VS Code windows connect, and act as boxes."""

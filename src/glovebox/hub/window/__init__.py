@@ -1,0 +1,1 @@
+"""A VS Code window as a box: actions in, orders to the window out."""

@@ -1,0 +1,431 @@
+"""What a hub and a VS Code window say to each other.
+
+A window registers over HTTP and then holds a Socket.IO connection. On it the hub gives orders (event `order`)
+and the window tells what comes of them (event `told`); each message is acknowledged. What is told of an order
+is numbered from 1 and kept by the window until the hub has acknowledged it, and an order that comes twice is
+carried out once: so a broken connection loses nothing and repeats nothing.
+
+Paths are absolute. The window decides which it may touch: those whose real place is in one of its folders.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from glovebox.protocol.base import Message
+
+#: `waiting`: it registered and has not connected yet. `unresponsive`: it is connected, but its main thread
+#: does not answer. `paused`: its user has paused it. `away`: the connection broke, and may come back.
+WindowStatus = Literal["waiting", "connected", "unresponsive", "paused", "away"]
+Kind = Literal["file", "directory", "other"]
+
+#: The largest piece of a file that goes in one message.
+PIECE = 1 << 20
+
+
+# Registration, over HTTP.
+
+
+class Folder(Message):
+    """A folder of the workspace."""
+
+    name: str
+    path: str
+
+
+class Registration(Message):
+    """A window introduces itself."""
+
+    #: Made up by the window when it starts; a window that registers again takes the place of itself.
+    instance: str
+    #: What the user calls the workspace.
+    name: str
+    #: None if no folder is open.
+    folders: list[Folder]
+    vscode_version: str
+    extension_version: str
+    #: The kinds of orders that it carries out.
+    capabilities: list[str]
+    #: Whether the user trusts the workspace; commands and changes are refused otherwise.
+    trusted: bool = True
+    app: str = ""
+    remote: str = ""
+    pid: int = 0
+
+
+class Registered(Message):
+    """What a window is called from now on, and what proves that it is the one."""
+
+    id: str
+    secret: str
+    #: How often the window has to say that its main thread answers.
+    heartbeat_seconds: float
+    #: How long the hub waits for a window whose connection broke.
+    grace_seconds: float
+
+
+class Heartbeat(Message):
+    """The window's main thread has just answered, after so many milliseconds."""
+
+    secret: str
+    main_thread_ms: float
+
+
+class Window(Message):
+    """A window, as the hub lists it."""
+
+    id: str
+    name: str
+    folders: list[Folder]
+    vscode_version: str
+    extension_version: str
+    capabilities: list[str]
+    trusted: bool
+    app: str
+    remote: str
+    pid: int
+    status: WindowStatus
+    #: Seconds since 1970.
+    registered: float
+    #: When it last proved that it answers.
+    seen: float
+    #: The path below the hub's address under which it is a box.
+    path: str
+
+
+# On the socket: the window's state.
+
+
+class Hello(Message):
+    """The first words of a window on a connection (event `hello`)."""
+
+    #: Orders that it is carrying out or has results of that were not acknowledged.
+    orders: list[str]
+    paused: bool
+    trusted: bool
+    folders: list[Folder]
+
+
+class Changed(Message):
+    """Something about the window is different now (event `changed`)."""
+
+    paused: bool
+    trusted: bool
+    folders: list[Folder]
+
+
+# On the socket: orders (event `order`), each with what answers it.
+
+
+class Answer(Message, tag_field="kind"):
+    """What an order came to, if it worked."""
+
+
+class Done(Answer, tag="done"):
+    """It is done, and there is nothing else to say."""
+
+
+class RunEnded(Answer, tag="run_ended"):
+    """A command has ended."""
+
+    #: None if nobody knows.
+    exit_code: int | None
+    #: The directory that the shell is in now; empty if nobody knows.
+    cwd: str
+    #: Whether the shell itself ended with it.
+    shell_ended: bool = False
+    #: How it was run: with VS Code's shell integration, by a script in a shell without it, or as a process
+    #: of its own.
+    how: Literal["integration", "script", "process"] = "integration"
+
+
+class PathInfo(Answer, tag="path_info"):
+    """What is at a path."""
+
+    exists: bool
+    type: Kind = "other"
+    size: int = 0
+    #: Seconds since 1970.
+    modified: float = 0.0
+    #: It is open in an editor with changes that are not saved.
+    unsaved: bool = False
+
+
+class Content(Answer, tag="content"):
+    """A piece of a file: what its editor shows if it has unsaved changes, else what is on the disk."""
+
+    data: bytes
+    #: Of the whole file.
+    size: int
+    unsaved: bool = False
+
+
+class Written(Answer, tag="written"):
+    """A file was written."""
+
+    created: bool
+
+
+class Entry(Message):
+    """Something in a directory."""
+
+    name: str
+    type: Kind
+    is_link: bool = False
+
+
+class Entries(Answer, tag="entries"):
+    """What is in a directory, in no particular order."""
+
+    entries: list[Entry]
+
+
+class Found(Answer, tag="found"):
+    """Paths that match, newest first."""
+
+    paths: list[str]
+    #: Whether the search ended before it had seen everything.
+    incomplete: bool = False
+
+
+class Line(Message):
+    """A line that matches, with lines around it."""
+
+    path: str
+    #: Counted from 1.
+    line: int
+    text: str
+    before: list[str] = []
+    after: list[str] = []
+
+
+class Lines(Answer, tag="lines"):
+    """Lines that match, by path and number."""
+
+    lines: list[Line]
+    incomplete: bool = False
+
+
+class Order(Message, tag_field="kind"):
+    """Something that a window is to do."""
+
+    #: What answers it.
+    answer: ClassVar[type[Answer]] = Done
+
+
+class Run(Order, tag="run"):
+    """Run a command in the terminal of a session, opened if there is none; what it prints is told.
+
+    One at a time in each session: while one runs, another is refused with `busy`.
+    """
+
+    answer: ClassVar[type[Answer]] = RunEnded
+    session: str
+    command: str
+    #: Where a terminal that has to be opened starts; empty for the first folder.
+    cwd: str = ""
+
+
+class RunApart(Order, tag="run_apart"):
+    """Run a command in a process of its own, which leaves no trace in any shell."""
+
+    answer: ClassVar[type[Answer]] = RunEnded
+    command: str
+    cwd: str = ""
+
+
+class Input(Order, tag="input"):
+    """Type something for what runs in a session, as it is: `\\r` is the Enter key, `\\x03` is Ctrl-C."""
+
+    session: str
+    text: str
+
+
+class EndSession(Order, tag="end_session"):
+    """Close the terminal of a session, and end what runs in it."""
+
+    session: str
+
+
+class Stat(Order, tag="stat"):
+    """Look at what is at a path."""
+
+    answer: ClassVar[type[Answer]] = PathInfo
+    path: str
+
+
+class Read(Order, tag="read"):
+    """Read a piece of a file."""
+
+    answer: ClassVar[type[Answer]] = Content
+    path: str
+    offset: int = 0
+    length: int = PIECE
+
+
+class Write(Order, tag="write"):
+    """Have a file hold this; missing directories are made. Editors that show it stay in step."""
+
+    answer: ClassVar[type[Answer]] = Written
+    path: str
+    data: bytes
+    #: SHA-256 in hex of what the file must hold before; empty for anything.
+    expected: str = ""
+    #: There must not be a file yet.
+    exclusive: bool = False
+
+
+class Put(Order, tag="put"):
+    """Keep another piece of an upload, outside of the workspace, until it lands or is dropped."""
+
+    upload: str
+    data: bytes
+
+
+class Land(Order, tag="land"):
+    """Have an upload take its place as a file; missing directories are made."""
+
+    answer: ClassVar[type[Answer]] = Written
+    upload: str
+    path: str
+
+
+class Drop(Order, tag="drop"):
+    """Forget an upload."""
+
+    upload: str
+
+
+class List(Order, tag="list"):
+    """What is in a directory."""
+
+    answer: ClassVar[type[Answer]] = Entries
+    path: str
+
+
+class Glob(Order, tag="glob"):
+    """Find files whose path below `path` matches a glob of VS Code."""
+
+    answer: ClassVar[type[Answer]] = Found
+    path: str
+    pattern: str
+    #: Also what begins with a dot, and what git ignores.
+    hidden: bool = False
+    ignored: bool = False
+    most: int = 10_000
+
+
+class Grep(Order, tag="grep"):
+    """Find lines that match a regular expression in files below `path`, or in that file."""
+
+    answer: ClassVar[type[Answer]] = Lines
+    path: str
+    pattern: str
+    literal: bool = False
+    ignore_case: bool = False
+    #: A glob that chooses files; empty for all.
+    include: str = ""
+    hidden: bool = False
+    ignored: bool = False
+    before: int = 0
+    after: int = 0
+    most: int = 10_000
+
+
+class MakeDirectory(Order, tag="make_directory"):
+    """Make a directory and its parents."""
+
+    path: str
+
+
+class Move(Order, tag="move"):
+    """Give a file or directory another path."""
+
+    path: str
+    to: str
+    overwrite: bool = False
+
+
+class Delete(Order, tag="delete"):
+    """Remove a file, or a directory with all that is in it."""
+
+    path: str
+    recursive: bool = False
+
+
+AnyOrder = (
+    Run | RunApart | Input | EndSession | Stat | Read | Write | Put | Land | Drop | List | Glob | Grep
+    | MakeDirectory | Move | Delete
+)  # fmt: skip
+AnyAnswer = Done | RunEnded | PathInfo | Content | Written | Entries | Found | Lines
+
+
+class Ordered(Message):
+    """An order on its way (event `order`); acknowledged when the window has it."""
+
+    id: str
+    order: AnyOrder
+
+
+class Cancelled(Message):
+    """Nobody waits for an order any more (event `cancel`). A command in a terminal goes on."""
+
+    id: str
+
+
+class Telling(Message, tag_field="kind"):
+    """What is told of an order."""
+
+    id: str
+    number: int
+
+
+class Printed(Telling, tag="printed"):
+    """A command has printed something: as the terminal got it, control sequences included."""
+
+    text: str
+
+
+class Succeeded(Telling, tag="succeeded"):
+    """It worked. Nothing else is told of it."""
+
+    answer: AnyAnswer
+
+
+#: Why a window refuses or fails.
+FailureCode = Literal[
+    "not_found",
+    "is_directory",
+    "not_directory",
+    "exists",
+    "not_empty",
+    "outside_workspace",
+    "no_folder",
+    "untrusted",
+    "unsaved_changes",
+    "changed_meanwhile",
+    "not_saved",
+    "busy",
+    "no_session",
+    "bad_pattern",
+    "paused",
+    "disconnected",
+    "unsupported",
+    "failed",
+]
+
+
+class Failed(Telling, tag="failed"):
+    """It did not work. Nothing else is told of it."""
+
+    code: FailureCode
+    message: str
+
+
+Told = Printed | Succeeded | Failed
+
+
+class Leaving(Message):
+    """The user ends the connection (event `leaving`)."""
+
+    reason: str
