@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from glovebox.client.events import Missed, Other, Reset, happening
+from glovebox.client.events import Other, happening
 from glovebox.client.runtime import Runtime
 from glovebox.client.sse import EventParser, Told
 from glovebox.client.streaming import ActionStream
@@ -22,7 +22,7 @@ from glovebox.protocol.observations import (
     FileReadObservation,
     IPythonRunCellObservation,
 )
-from glovebox.protocol.streams import Display, Gap, Output, Started
+from glovebox.protocol.streams import Display, Gap, Missed, Output, Reset, Started
 from glovebox.protocol.terminal import CommandInfo
 from tests.client.support import Cut, Cutter, connected, cutter, runtime, runtime_at, served, until
 from tests.support.running import RunningBox, wait_until

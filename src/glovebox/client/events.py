@@ -28,21 +28,10 @@ from glovebox.protocol.events import (
     PluginChanged,
     SessionChanged,
 )
+from glovebox.protocol.streams import Missed, Reset
 
 #: Seconds until a box begins to answer.
 _BEGIN_LIMIT = 30.0
-
-
-class Missed(Message):
-    """So many events were dropped before this reader got them."""
-
-    missed: int
-
-
-class Reset(Message):
-    """The box was restarted: events begin anew, and some may never have been told."""
-
-    boot: str
 
 
 class Other(Message):

@@ -47,3 +47,15 @@ class Failure(Message):
     code: str
     detail: str
     request_id: str | None = None
+
+
+class Missed(Message):
+    """So many events were dropped before this reader got them."""
+
+    missed: int
+
+
+class Reset(Message):
+    """The box was restarted: events begin anew, and some may never have been told."""
+
+    boot: str

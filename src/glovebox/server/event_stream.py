@@ -12,23 +12,11 @@ from starlette.responses import Response
 from glovebox.box.events import EventLog
 from glovebox.http.endpoints import Answer, Endpoint, Parameter
 from glovebox.http.sse import EVENTS, Stream, described, message
-from glovebox.protocol.base import Message
 from glovebox.protocol.events import Event
+from glovebox.protocol.streams import Missed, Reset
 
 #: Events held for a reader while it is slow.
 _BATCH = 100
-
-
-class Missed(Message):
-    """Events that were dropped before this reader got them."""
-
-    missed: int
-
-
-class Reset(Message):
-    """The id is not of this server, which may have been restarted: events begin anew."""
-
-    boot: str
 
 
 class EventStream:
