@@ -46,7 +46,7 @@ TRIES = 3
 
 pytestmark = [
     pytest.mark.skipif(not TOOL.exists(), reason="the recordings are not at hand"),
-    pytest.mark.timeout(600),
+    pytest.mark.timeout(900),
 ]
 
 

@@ -167,7 +167,7 @@ def memory(pid: int) -> int:
         return int(file.read().split()[1]) * 4096
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(600)
 def test_a_reader_that_is_slow_loses_nothing_and_costs_no_memory(box: RunningBox, tmp_path: Path) -> None:
     box.run("seq -f 'line %.0f of a long output, ä, and more' 1200000 > big.txt")
     expected = (tmp_path / "big.txt").read_bytes()

@@ -142,7 +142,7 @@ def threads(pid: int) -> int:
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/fd"), reason="counts descriptors below /proc")
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_ten_thousand_mixed_requests_leave_no_descriptor_thread_or_temporary_file(tmp_path: Path) -> None:
     temporary = tmp_path / "tmp"
     temporary.mkdir()
