@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 
 from glovebox.cli.completion import Command, Flag
 
-_BACKENDS = "all process docker remote"
+_BACKENDS = "all process docker remote vscode"
 #: Quick, and silent when something is wrong: it runs while somebody types.
 _BOXES = "glovebox ls --names 2>/dev/null"
 _WITH_COLON = f'({_BOXES} | string replace -r "\\$" :)'

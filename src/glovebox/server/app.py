@@ -5,40 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from starlette.applications import Starlette
-from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import Response
 from starlette.routing import Route, WebSocketRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from glovebox.box.box import Box
-from glovebox.errors import (
-    GloveboxError,
-    MethodNotAllowed,
-    NotFound,
-    RequestError,
-    TooLarge,
-)
+from glovebox.errors import TooLarge
 from glovebox.http.endpoints import Endpoint, Socket
-from glovebox.http.parameters import InvalidParameter
-from glovebox.http.responses import (
-    ERROR_HEADER,
-    NEXT_HEADER,
-    error_response,
-    invalid_request,
-    refused,
-    unexpected,
-)
+from glovebox.http.faults import HANDLERS, gone, known
+from glovebox.http.responses import ERROR_HEADER, NEXT_HEADER
 from glovebox.server.guard import KEY_HEADER, Guard
 from glovebox.server.request_ids import REQUEST_ID_HEADER, RequestIds
 from glovebox.server.routes import box_endpoints
 
 #: Paths that are called all the time.
 OFTEN = ("/execute_action",)
-
-EDGE_ERRORS: dict[int, type[GloveboxError]] = {404: NotFound, 405: MethodNotAllowed}
 
 
 def create_app(box: Box) -> ASGIApp:
@@ -70,13 +53,7 @@ def create_app(box: Box) -> ASGIApp:
     application = Starlette(
         routes=list(map(_route, endpoints)),
         middleware=middleware,
-        exception_handlers={
-            HTTPException: _refused,
-            InvalidParameter: _invalid,
-            GloveboxError: _known,
-            ClientDisconnect: _gone,
-            Exception: _unforeseen,
-        },
+        exception_handlers=HANDLERS,
     )
     return RequestIds(application)
 
@@ -105,9 +82,9 @@ class Direct:
         try:
             response = await handle(request)
         except ClientDisconnect as error:
-            response = await _gone(request, error)
+            response = await gone(request, error)
         except TooLarge as error:
-            response = await _known(request, error)
+            response = await known(request, error)
         await response(scope, receive, send)
 
 
@@ -117,27 +94,3 @@ def _route(endpoint: Endpoint | Socket) -> Route | WebSocketRoute:
     route = Route(endpoint.path, endpoint.handle, methods=[endpoint.method])
     route.methods = {endpoint.method}  # Starlette adds HEAD to GET; the contract answers 405
     return route
-
-
-async def _refused(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    kind = EDGE_ERRORS.get(error.status_code, RequestError)
-    return error_response(error.status_code, kind(error.detail))
-
-
-async def _unforeseen(request: Request, error: Exception) -> Response:
-    return unexpected()
-
-
-async def _invalid(request: Request, error: Exception) -> Response:
-    assert isinstance(error, InvalidParameter)
-    return invalid_request(error.problem)
-
-
-async def _known(request: Request, error: Exception) -> Response:
-    assert isinstance(error, GloveboxError)
-    return refused(error)
-
-
-async def _gone(request: Request, error: Exception) -> Response:
-    return Response(status_code=400)  # nobody is there to read it

@@ -110,6 +110,8 @@ def _documents(box: Box, described: list[Endpoint]) -> list[Endpoint]:
     async def document(request: Request) -> Response:
         if not made:  # on first use: building schemas has no place in the start
             made.update(openapi(endpoints, box.codec, needs_key=bool(box.settings.session_api_key)))
+            if request.scope.get("root_path"):
+                made["servers"] = [{"url": request.scope["root_path"]}]
         return json_response(made)
 
     async def page(request: Request) -> Response:

@@ -1,0 +1,311 @@
+"""A window at the other end of a socket: orders go out, what is told comes back, and breaks are bridged."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, NoReturn, Protocol
+
+import msgspec
+
+from glovebox.errors import (
+    BadWindowAnswer,
+    WindowError,
+    WindowLeft,
+    WindowLost,
+    WindowPaused,
+    WindowUnresponsive,
+)
+from glovebox.hub.hands import LIMIT, AnswerT, Refused
+from glovebox.protocol.window import (
+    Answer,
+    Cancelled,
+    Failed,
+    Order,
+    Ordered,
+    Printed,
+    Told,
+    Window,
+)
+
+log = logging.getLogger(__name__)
+
+#: Orders that one window may have to carry out at a time.
+MOST_ORDERS = 256
+#: How long a number may be missing among what is told of an order.
+GAP_SECONDS = 5.0
+
+
+class Peer(Protocol):
+    """The connection to a window."""
+
+    async def send(self, event: str, data: Any, acknowledged: Callable[..., None] | None = None) -> None:
+        """Send something; it is not waited for until it arrives."""
+
+    async def close(self) -> None:
+        """End it."""
+
+
+class _Pending:
+    """An order that somebody waits for."""
+
+    def __init__(
+        self,
+        order: Order,
+        answer: type[Answer],
+        outcome: asyncio.Future[Any],
+        printed: Callable[[str], None] | None,
+    ) -> None:
+        self.id = uuid.uuid4().hex
+        self.order = order
+        self.answer = answer
+        self.outcome = outcome
+        self.printed = printed
+        #: The window has said that it has it.
+        self.taken = False
+        #: The number of what is told next.
+        self.next = 1
+        self.gap: asyncio.TimerHandle | None = None
+        #: The first half of a character whose other half comes with the next piece.
+        self.half = ""
+
+    def fail(self, error: Exception) -> None:
+        """It comes to nothing."""
+        if not self.outcome.done():
+            self.outcome.set_exception(error)
+
+
+class WindowLink:
+    """The hands of one window, for as long as the hub knows it."""
+
+    def __init__(self, window: Callable[[], Window]) -> None:
+        self._window = window
+        self._orders: dict[str, _Pending] = {}
+        self._peer: Peer | None = None
+        #: Whether the window has introduced itself on this connection; orders wait until then.
+        self._met = False
+        self._ended: Callable[[], WindowError] | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        #: How many orders were given, and how many of them came to nothing.
+        self.given = self.failed = 0
+
+    @property
+    def window(self) -> Window:
+        """The window, as it is now."""
+        return self._window()
+
+    @property
+    def outstanding(self) -> int:
+        """How many orders are under way."""
+        return len(self._orders)
+
+    async def do(
+        self,
+        order: Order,
+        answer: type[AnswerT],
+        *,
+        limit: float | None = LIMIT,
+        printed: Callable[[str], None] | None = None,
+    ) -> AnswerT:
+        """What an order came to. A break of the connection is waited for, as long as the window is known.
+
+        Raises:
+            Refused: the window says no.
+            WindowError: it cannot be asked, is lost, did not answer within `limit`, or makes no sense.
+        """
+        self._check()
+        pending = _Pending(order, answer, asyncio.get_running_loop().create_future(), printed)
+        self._orders[pending.id] = pending
+        self.given += 1
+        try:
+            if self._met:
+                await self._send(pending)
+            async with asyncio.timeout(limit):
+                result: AnswerT = await pending.outcome
+                return result
+        except TimeoutError:
+            self._raise_unanswered(order, limit or 0.0)
+        finally:
+            self._forget(pending)
+
+    def _check(self) -> None:
+        """That the window can be asked."""
+        if self._ended is not None:
+            raise self._ended()
+        window = self.window
+        if window.status == "unresponsive":
+            raise WindowUnresponsive(
+                f"The VS Code window {window.name!r} is connected, but does not answer. Its browser may be"
+                " closed, or its main thread busy."
+            )
+        if window.status == "paused":
+            raise WindowPaused(
+                f"The user has paused the VS Code window {window.name!r}; 'Glovebox: Resume Agent' lets it"
+                " go on."
+            )
+        if len(self._orders) >= MOST_ORDERS:
+            raise WindowError(
+                f"The VS Code window {window.name!r} has {MOST_ORDERS} orders to carry out already."
+            )
+
+    def _raise_unanswered(self, order: Order, limit: float) -> NoReturn:
+        window = self.window
+        state = "" if window.status == "connected" else f" It is {window.status}."
+        raise WindowUnresponsive(
+            f"The VS Code window {window.name!r} did not answer an order ({_kind(order)}) within {limit:g} s."
+            + state
+        )
+
+    def _forget(self, pending: _Pending) -> None:
+        del self._orders[pending.id]
+        if pending.gap is not None:
+            pending.gap.cancel()
+        outcome = pending.outcome
+        if not outcome.done() or outcome.cancelled() or outcome.exception() is not None:
+            self.failed += 1
+        if (not outcome.done() or outcome.cancelled()) and self._met:
+            self._background(self._cancel(pending.id))
+
+    # The connection.
+
+    def connected(self, peer: Peer) -> None:
+        """There is a connection."""
+        self._peer, self._met = peer, False
+
+    def disconnected(self) -> None:
+        """There is none any more; orders wait for the next one."""
+        self._peer, self._met = None, False
+
+    async def hello(self, known: Iterable[str]) -> None:
+        """The window says what it is doing: give it what it has not got, and take back what nobody wants."""
+        held = frozenset(known)
+        self._met = True
+        for pending in list(self._orders.values()):
+            if pending.id in held:
+                pending.taken = True
+            elif pending.taken:
+                words = (
+                    f"The VS Code window was reloaded while it carried out an order ({_kind(pending.order)})."
+                )
+                pending.fail(WindowLost(f"{words} Whether it took effect is not known."))
+            else:
+                await self._send(pending)
+        for order_id in held - self._orders.keys():
+            await self._cancel(order_id)
+
+    def end(self, kind: type[WindowError], why: str) -> None:
+        """The window is gone for good."""
+        self._ended = lambda: kind(why)
+        self.disconnected()
+        for pending in list(self._orders.values()):
+            pending.fail(kind(why))
+
+    async def _send(self, pending: _Pending) -> None:
+        if self._peer is None:
+            return
+        ordered = Ordered(id=pending.id, order=pending.order)  # type: ignore[arg-type]
+
+        def acknowledged(taken: Any = None, *more: Any) -> None:
+            if taken is True:
+                pending.taken = True
+            else:
+                pending.fail(BadWindowAnswer(f"The window did not take an order ({_kind(pending.order)})."))
+
+        await self._peer.send("order", msgspec.to_builtins(ordered, builtin_types=(bytes,)), acknowledged)
+
+    async def _cancel(self, order_id: str) -> None:
+        if self._peer is not None:
+            await self._peer.send("cancel", msgspec.to_builtins(Cancelled(id=order_id)))
+
+    def _background(self, work: Awaitable[None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    # What is told.
+
+    def told(self, data: Any) -> bool:
+        """Take what is told of an order; false if something before it is missing."""
+        try:
+            told = msgspec.convert(data, Told, builtin_types=(bytes,))
+        except msgspec.ValidationError as error:
+            self._not_understood(data, error)
+            return True
+        pending = self._orders.get(told.id)
+        if pending is None or told.number < pending.next:
+            return True  # nobody waits for it any more, or it was told before
+        if told.number > pending.next:
+            self._miss(pending)
+            return False
+        pending.next += 1
+        pending.taken = True
+        if pending.gap is not None:
+            pending.gap.cancel()
+            pending.gap = None
+        self._take(pending, told)
+        return True
+
+    def _take(self, pending: _Pending, told: Told) -> None:
+        if isinstance(told, Printed):
+            if pending.printed is not None and not pending.outcome.done():
+                text, pending.half = _joined(pending.half + told.text)
+                if text:
+                    pending.printed(text)
+        elif isinstance(told, Failed):
+            pending.fail(_failure(told))
+        elif not isinstance(told.answer, pending.answer):
+            pending.fail(
+                BadWindowAnswer(
+                    f"The window answered an order ({_kind(pending.order)}) with {_kind(told.answer)!r},"
+                    " which is no answer to it."
+                )
+            )
+        elif not pending.outcome.done():
+            pending.outcome.set_result(told.answer)
+
+    def _miss(self, pending: _Pending) -> None:
+        """Something is missing. It may still come: the window tells it again."""
+        if pending.gap is None:
+            problem = BadWindowAnswer(
+                f"The window did not tell everything of an order ({_kind(pending.order)}): number"
+                f" {pending.next} is missing."
+            )
+            pending.gap = asyncio.get_running_loop().call_later(GAP_SECONDS, pending.fail, problem)
+
+    def _not_understood(self, data: Any, error: msgspec.ValidationError) -> None:
+        order_id = data.get("id") if isinstance(data, dict) else None
+        pending = self._orders.get(order_id) if isinstance(order_id, str) else None
+        if pending is None:
+            log.warning("A window told something that cannot be understood: %s", error)
+        else:
+            words = f"What the window told of an order ({_kind(pending.order)}) cannot be understood: {error}"
+            pending.fail(BadWindowAnswer(words))
+
+
+def _failure(told: Failed) -> Exception:
+    message = _joined(told.message)[0] or told.code
+    if told.code == "paused":
+        return WindowPaused(message)
+    if told.code == "disconnected":
+        return WindowLeft(message)
+    return Refused(told.code, message)
+
+
+def _kind(said: Order | Answer) -> str:
+    return str(said.__struct_config__.tag)
+
+
+def _joined(text: str) -> tuple[str, str]:
+    """Text with halves of characters put together, and a first half at its end, whose other half may come.
+
+    JavaScript counts in halves, and its texts may be cut between two of them.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        whole = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
+        half = whole[-1:] if "\ud800" <= whole[-1:] <= "\udbff" else ""
+        return whole.removesuffix(half).encode("utf-8", "replace").decode(), half
+    return text, ""

@@ -1,0 +1,270 @@
+"""The windows that a hub knows, and their life. Time passes as the clock says that is given."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from msgspec import structs
+
+from glovebox.errors import NoSuchWindow, WindowError
+from glovebox.protocol.base import Message
+from glovebox.protocol.window import Folder, Registration, Window, WindowStatus
+
+MOST_WINDOWS = 1000
+#: A window is unresponsive when so many heartbeats in a row are missing.
+MISSED_HEARTBEATS = 2.5
+#: How many windows that are gone are remembered with the reason.
+MOST_GONE = 200
+#: Below the hub's address: where windows are boxes.
+WINDOWS = "/vscode/windows"
+
+Clock = Callable[[], float]
+Refusal = Literal["unknown_window", "wrong_secret"]
+
+
+class Remembered(Message):
+    """A window as it is kept over a restart of the hub. What proves it is kept only as a digest."""
+
+    id: str
+    digest: str
+    registration: Registration
+    registered: float
+    seen: float
+
+
+@dataclass(slots=True)
+class Entry:
+    """A window. Times of its life are the clock's; those that are told are seconds since 1970."""
+
+    id: str
+    digest: str
+    registration: Registration
+    registered: float
+    seen: float
+    #: When it registered, connected or went away last.
+    since: float
+    #: When it last proved that its main thread answers, or connected.
+    heard: float
+    connected: bool = False
+    #: Whether it was ever connected.
+    met: bool = False
+    paused: bool = False
+    #: Its main thread has not answered for too long.
+    silent: bool = False
+
+
+class Refused(Exception):
+    """A window may not connect."""
+
+    def __init__(self, code: Refusal) -> None:
+        super().__init__(code)
+        self.code: Refusal = code
+
+
+class Registry:
+    """All windows, by id."""
+
+    def __init__(
+        self, *, key: str, heartbeat: float, grace: float, clock: Clock, wall: Clock, most: int = MOST_WINDOWS
+    ) -> None:
+        """`key`: the hub's; a window's secret is worth nothing under another one."""
+        self.heartbeat_seconds = heartbeat
+        self.grace_seconds = grace
+        self._key = key.encode()
+        self._clock = clock
+        self._wall = wall
+        self._most = most
+        self._entries: dict[str, Entry] = {}
+        self._gone: dict[str, str] = {}
+
+    # Coming and going.
+
+    def register(self, said: Registration, known_id: str = "", known_secret: str = "") -> tuple[Entry, str]:
+        """Take in a window, as the one that it was before if it proves that; and its secret.
+
+        Raises:
+            WindowError: there are too many.
+        """
+        now = self._clock()
+        entry = self._entries.get(known_id)
+        secret = secrets.token_urlsafe(32)
+        if entry is not None and self._proves(entry, known_secret):
+            entry.registration, entry.digest = said, self._digest(secret)
+            entry.connected = entry.paused = entry.silent = False
+            entry.since = now
+            return entry, secret
+        if len(self._entries) >= self._most:
+            raise WindowError(
+                f"The hub knows {self._most} windows already. Close some, or start another hub for this one."
+            )
+        entry = Entry(
+            id=secrets.token_hex(8),
+            digest=self._digest(secret),
+            registration=said,
+            registered=self._wall(),
+            seen=self._wall(),
+            since=now,
+            heard=now,
+        )
+        self._entries[entry.id] = entry
+        return entry, secret
+
+    def others_like(self, entry: Entry) -> list[Entry]:
+        """What is left of the same window from before."""
+        same = entry.registration.instance
+        return [
+            one for one in self._entries.values() if one.registration.instance == same and one is not entry
+        ]
+
+    def connect(self, window_id: str, secret: str) -> Entry:
+        """A window has opened its socket.
+
+        Raises:
+            Refused: it is unknown, or does not prove who it is.
+        """
+        entry = self._entries.get(window_id)
+        if entry is None:
+            raise Refused("unknown_window")
+        if not self._proves(entry, secret):
+            raise Refused("wrong_secret")
+        entry.connected = entry.met = True
+        entry.silent = False
+        entry.since = entry.heard = self._clock()
+        entry.seen = self._wall()
+        return entry
+
+    def disconnected(self, entry: Entry) -> None:
+        """Its socket is closed."""
+        entry.connected = False
+        entry.since = self._clock()
+
+    def changed(self, entry: Entry, *, paused: bool, trusted: bool, folders: list[Folder]) -> None:
+        """Something about it is different now."""
+        entry.paused = paused
+        entry.registration = structs.replace(entry.registration, trusted=trusted, folders=folders)
+
+    def heartbeat(self, entry: Entry) -> None:
+        """Its main thread has just answered."""
+        entry.heard = self._clock()
+        entry.seen = self._wall()
+        entry.silent = False
+
+    def remove(self, entry: Entry, why: str) -> None:
+        """It is gone."""
+        if self._entries.pop(entry.id, None) is not None:
+            self._gone[entry.id] = why
+            for oldest in list(self._gone)[:-MOST_GONE]:
+                del self._gone[oldest]
+
+    def look(self, late: float = 0.0) -> list[tuple[Entry, str]]:
+        """Windows that have been waited for long enough, and what there is to say of each.
+
+        `late`: for how long the hub itself stood still. Nobody was heard meanwhile, so it does not count.
+        """
+        now, found = self._clock(), []
+        for entry in self._entries.values():
+            entry.since, entry.heard = entry.since + late, entry.heard + late
+            entry.silent = entry.connected and now > self._silent_from(entry)
+            if not entry.connected and now > entry.since + self.grace_seconds:
+                limit = f"within {self.grace_seconds:g} s"
+                why = f"went away and did not come back {limit}" if entry.met else f"did not connect {limit}"
+                found.append((entry, f"It {why}."))
+            elif entry.connected and now > self._silent_from(entry) + 2 * self.grace_seconds:
+                found.append((entry, f"It did not answer for {now - entry.heard:.0f} s."))
+        return found
+
+    # What is known.
+
+    def find(self, window_id: str) -> Entry:
+        """A window.
+
+        Raises:
+            NoSuchWindow: there is none; the text says what may have become of it.
+        """
+        entry = self._entries.get(window_id)
+        if entry is None:
+            why = self._gone.get(window_id)
+            if why is not None:
+                raise NoSuchWindow(f"The VS Code window {window_id!r} is gone. {why}")
+            raise NoSuchWindow(
+                f"No VS Code window has the id {window_id!r}. GET /api/vscode/discover lists those there are,"
+                " and in VS Code the command 'Glovebox: Connect' connects one."
+            )
+        return entry
+
+    def proven(self, window_id: str, secret: str) -> Entry:
+        """A window that proves who it is.
+
+        Raises:
+            NoSuchWindow: it does not, or there is none.
+        """
+        entry = self.find(window_id)
+        if not self._proves(entry, secret):
+            raise NoSuchWindow(f"No VS Code window has the id {window_id!r} and this secret. Register again.")
+        return entry
+
+    def entries(self) -> list[Entry]:
+        """All of them, the oldest first."""
+        return list(self._entries.values())
+
+    def status(self, entry: Entry) -> WindowStatus:
+        """How it is."""
+        if not entry.connected:
+            return "away" if entry.met else "waiting"
+        if entry.silent:
+            return "unresponsive"
+        return "paused" if entry.paused else "connected"
+
+    def window(self, entry: Entry) -> Window:
+        """The window as it is listed."""
+        said = entry.registration
+        return Window(
+            id=entry.id, name=said.name, folders=said.folders, vscode_version=said.vscode_version,
+            extension_version=said.extension_version, capabilities=said.capabilities, trusted=said.trusted,
+            app=said.app, remote=said.remote, pid=said.pid, status=self.status(entry),
+            registered=entry.registered, seen=entry.seen, path=f"{WINDOWS}/{entry.id}",
+        )  # fmt: skip
+
+    # Over a restart.
+
+    def remembered(self) -> list[Remembered]:
+        """What to keep."""
+        return [
+            Remembered(
+                id=one.id,
+                digest=one.digest,
+                registration=one.registration,
+                registered=one.registered,
+                seen=one.seen,
+            )
+            for one in self._entries.values()
+        ]
+
+    def recall(self, kept: Iterable[Remembered]) -> None:
+        """Take over what an earlier hub knew; the windows have the grace time to come back."""
+        now = self._clock()
+        for one in list(kept)[: self._most]:
+            self._entries[one.id] = Entry(
+                id=one.id,
+                digest=one.digest,
+                registration=one.registration,
+                registered=one.registered,
+                seen=one.seen,
+                since=now,
+                heard=now,
+                met=True,
+            )
+
+    def _silent_from(self, entry: Entry) -> float:
+        return entry.heard + MISSED_HEARTBEATS * self.heartbeat_seconds
+
+    def _digest(self, secret: str) -> str:
+        return hmac.new(self._key, secret.encode("utf-8", "replace"), hashlib.sha256).hexdigest()
+
+    def _proves(self, entry: Entry, secret: str) -> bool:
+        return hmac.compare_digest(entry.digest, self._digest(secret))

@@ -1,0 +1,174 @@
+"""Serves a hub: takes its state, binds, listens, and leaves everything in order."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import ipaddress
+import socket
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+from starlette.types import ASGIApp
+
+from glovebox import settings as box_settings
+from glovebox.box.startup import Startup
+from glovebox.box.threads import Threads
+from glovebox.errors import StartupError
+from glovebox.hub.app import create_hub_app
+from glovebox.hub.registry import Registry
+from glovebox.hub.sockets import LARGEST, Sockets
+from glovebox.hub.state import StateDir
+from glovebox.hub.windows import Windows
+from glovebox.protocol.window import Window
+from glovebox.server.listening import WEBSOCKETS, SignalledServer
+from glovebox.server.quick_uvicorn import Config
+from glovebox.settings import Settings
+from glovebox.settings.hub import HubSettings
+
+KEEP_ALIVE_SECONDS = 600
+#: How long answers may still be written once windows cannot be asked any more.
+CLOSING_SECONDS = 5
+#: Frames are a little larger than what they carry.
+LARGEST_FRAME = LARGEST + 4096
+#: Seconds between two looks at which windows are not coming back, at most and at least.
+SELDOM, OFTEN = 1.0, 0.05
+
+#: Hears the address, the milliseconds it took to be ready, and where the address and the key are kept.
+Announce = Callable[[str, float, str], None]
+
+
+class _Server(SignalledServer):
+    """A uvicorn that says when it listens, and ends what it serves while it waits for requests to end."""
+
+    def __init__(
+        self, config: Config, ready: Callable[[], Awaitable[None]], close: Callable[[], Awaitable[None]]
+    ) -> None:
+        super().__init__(config)
+        self._ready = ready
+        self._close = close
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        gc.freeze()
+        gc.enable()
+        await self._ready()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        await asyncio.gather(super().shutdown(sockets), self._close())
+
+
+async def serve(settings: HubSettings, state: StateDir, announce: Announce) -> None:
+    """Serve until told to stop, and announce when it begins.
+
+    Raises:
+        SettingsError: a variable that windows' boxes are told cannot be used.
+        StartupError: the port is taken, or the state cannot be written.
+    """
+    startup = Startup()
+    box_settings.load({}, settings.box_environment)  # better now than with the first window
+    listener = _bind(settings.host, settings.port)
+    address = _address(listener)
+    threads = Threads("glovebox-hub", 2)
+    key = settings.key or state.key()
+    registry = Registry(
+        key=key,
+        heartbeat=settings.heartbeat,
+        grace=settings.grace,
+        clock=time.monotonic,
+        wall=time.time,
+    )
+    registry.recall(state.windows())
+    windows = Windows(registry, state, threads, lambda window: _settings_of(window, key, settings))
+    sockets = Sockets(windows)
+
+    async def ready() -> None:
+        await threads.run(state.announce, address, key)
+        announce(address, startup.ready(), str(state.address_file))
+
+    server = _Server(_config(create_hub_app(windows, sockets.app, key)), ready=ready, close=windows.close)
+    try:
+        async with _looked_after(windows, settings):
+            await server.serve(sockets=[listener])
+    finally:
+        await sockets.close()
+        await threads.run(state.withdraw)
+        threads.close()
+
+
+def _config(app: ASGIApp) -> Config:
+    return Config(
+        app,
+        http="httptools",
+        ws=WEBSOCKETS,
+        ws_max_size=LARGEST_FRAME,
+        ws_per_message_deflate=False,
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
+        timeout_graceful_shutdown=CLOSING_SECONDS,
+    )
+
+
+@contextlib.asynccontextmanager
+async def _looked_after(windows: Windows, settings: HubSettings) -> AsyncIterator[None]:
+    interval = max(OFTEN, min(SELDOM, settings.heartbeat / 4, settings.grace / 4))
+    looking = asyncio.create_task(windows.look_after(interval))
+    try:
+        yield
+    finally:
+        looking.cancel()
+        await asyncio.wait([looking])
+
+
+def _settings_of(window: Window, key: str, settings: HubSettings) -> Settings:
+    """What a window's box is told."""
+    flags = {"working_dir": window.folders[0].path} if window.folders else {}
+    return box_settings.load(flags, {**settings.box_environment, "SESSION_API_KEY": key})
+
+
+def _bind(host: str, port: int) -> socket.socket:
+    try:
+        family, kind, protocol, _, where = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        listener = socket.socket(family, kind, protocol)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(where)
+    except OSError as error:
+        raise StartupError(
+            f"The hub cannot listen on {host} port {port}: {error.strerror or error}. "
+            "Choose another port (glovebox hub PORT), or 0 for any free one."
+        ) from error
+    listener.setblocking(False)
+    return listener
+
+
+def _address(listener: socket.socket) -> str:
+    """Where programs of this machine reach it."""
+    host, port = listener.getsockname()[:2]
+    address = ipaddress.ip_address(host.partition("%")[0])
+    if address.is_unspecified:
+        host = "127.0.0.1" if address.version == 4 else "::1"
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def main(settings: HubSettings, announce: Announce) -> None:
+    """Serve on the fastest event loop there is.
+
+    Raises:
+        SettingsError: a variable that windows' boxes are told cannot be used.
+        StartupError: another hub has the state, the port is taken, or the state cannot be written.
+    """
+    state = StateDir(settings.state_dir)
+    try:
+        try:
+            import uvloop
+        except ImportError:  # no wheel for this platform: slower, not broken
+            asyncio.run(serve(settings, state, announce))
+        else:
+            uvloop.run(serve(settings, state, announce))
+    finally:
+        state.close()

@@ -1,0 +1,367 @@
+"""Windows come, break, come back and go, as real ones do."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import socketio  # type: ignore[import-untyped]
+
+from glovebox.protocol import window as say
+from tests.hub.hubs import RunningHub, running_hub
+from tests.hub.proxy import proxied
+from tests.hub.window_client import FakeWindow, OpenedWindow, opened_window
+from tests.support.running import wait_until
+
+
+class Asking(threading.Thread):
+    """An action under way."""
+
+    def __init__(self, hub: RunningHub, window_id: str, action: str, **args: Any) -> None:
+        super().__init__(daemon=True)
+        self._asked = hub, window_id, action, args
+        self._answer: httpx.Response | Exception | None = None
+        self.start()
+
+    def run(self) -> None:
+        """Ask."""
+        try:
+            hub, window_id, action, args = self._asked
+            self._answer = hub.act(window_id, action, **args)
+        except httpx.HTTPError as error:
+            self._answer = error
+
+    def answer(self) -> httpx.Response:
+        """What it was answered."""
+        self.join(30)
+        assert isinstance(self._answer, httpx.Response), self._answer
+        return self._answer
+
+    def error(self) -> str:
+        """The code of what it was answered."""
+        return str(self.answer().headers.get("X-Glovebox-Error", ""))
+
+
+WAITING = "echo begun >>log; until [ -e go ]; do sleep 0.02; done; echo over"
+
+
+def waiting(hub: RunningHub, opened: OpenedWindow, folder: Path) -> Asking:
+    """A command that goes on until there is a file `go`; it has begun."""
+    asking = Asking(hub, opened.id, "run", command=WAITING)
+    wait_until(lambda: (folder / "log").exists(), 20, "the command to begin")
+    return asking
+
+
+@pytest.fixture
+def opened(hub: RunningHub, tmp_path: Path) -> Iterator[OpenedWindow]:
+    """A window of the shared hub."""
+    with opened_window(hub.url, hub.key, tmp_path) as window:
+        yield window
+
+
+def refusal(hub: RunningHub, window_id: str, secret: str) -> str:
+    """Why a socket is refused."""
+    said: list[Any] = []
+
+    async def connect() -> None:
+        client = socketio.AsyncClient(reconnection=False)
+        client.on("connect_error", said.append)
+        with contextlib.suppress(socketio.exceptions.ConnectionError):
+            await client.connect(
+                hub.url,
+                headers={"X-Session-API-Key": hub.key},
+                auth={"id": window_id, "secret": secret},
+                transports=["websocket"],
+            )
+        await client.shutdown()
+
+    asyncio.run(connect())
+    message: str = said[0]["message"]
+    return message
+
+
+def test_a_socket_needs_the_id_and_the_secret_of_a_window(hub: RunningHub, opened: OpenedWindow) -> None:
+    assert refusal(hub, "nobody", opened.window.secret) == "unknown_window"
+    assert refusal(hub, opened.id, "wrong") == "wrong_secret"
+    assert hub.status(opened.id) == "connected"
+
+
+def test_a_window_that_does_not_connect_goes(hub: RunningHub, tmp_path: Path) -> None:
+    opened = OpenedWindow(hub.url, hub.key, tmp_path)
+    opened.call(opened.window.register())
+    assert hub.status(opened.id) == "waiting"
+    asking = Asking(hub, opened.id, "read", path=str(tmp_path / "a"))
+    hub.wait_for(opened.id, "gone")
+    assert asking.error() == "window_lost"
+    assert "did not connect within 2 s" in hub.client.get(f"/vscode/windows/{opened.id}/alive").text
+    assert opened.call(opened.window.heartbeat()) == 404
+    opened.close()
+
+
+def test_a_window_that_breaks_off_is_waited_for_and_then_lost(
+    hub: RunningHub, opened: OpenedWindow, tmp_path: Path
+) -> None:
+    asking = waiting(hub, opened, tmp_path)
+    opened.call(opened.window.break_off())
+    hub.wait_for(opened.id, "away")
+    hub.wait_for(opened.id, "gone")
+    assert asking.error() == "window_lost"
+    assert "did not come back within 2 s" in asking.answer().json()["detail"]
+
+
+def test_a_window_that_is_killed_is_away_at_once(hub: RunningHub, tmp_path: Path) -> None:
+    window = subprocess.Popen(
+        [sys.executable, "-m", "tests.hub.window_client", hub.url, hub.key, str(tmp_path)],
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=Path(__file__).parents[2],
+    )
+    assert window.stdout is not None
+    window_id = window.stdout.readline().strip()
+    assert hub.status(window_id) == "connected"
+    window.kill()
+    window.wait()
+    window.stdout.close()
+    hub.wait_for(window_id, "away")
+
+
+def test_a_window_that_registers_twice_takes_the_place_of_itself(
+    hub: RunningHub, opened: OpenedWindow, tmp_path: Path
+) -> None:
+    asking = waiting(hub, opened, tmp_path)
+    first = opened.id
+    with opened_window(hub.url, hub.key, tmp_path, instance=opened.window.instance) as again:
+        assert again.id != first
+        assert hub.status(first) == "gone"
+        assert asking.error() == "window_lost"
+        assert "hello" in hub.run(again.id, "echo hello")
+        wait_until(lambda: not opened.window.is_connected, 20, "the socket of before to be closed")
+
+
+def test_a_reloaded_window_is_the_same_box_and_forgets_what_it_was_doing(
+    hub: RunningHub, opened: OpenedWindow, tmp_path: Path
+) -> None:
+    asking = waiting(hub, opened, tmp_path)
+    before = opened.id
+    opened.call(opened.window.break_off(forget=True))
+    opened.call(opened.window.register(same=True))
+    assert opened.id == before
+    opened.call(opened.window.connect())
+    assert asking.error() == "window_lost"
+    assert "reloaded" in asking.answer().json()["detail"]
+    (tmp_path / "go").touch()
+    assert hub.act(opened.id, "read", path=str(tmp_path / "log")).json()["content"].count("begun") == 1
+
+
+def test_two_sockets_of_a_window_are_one(hub: RunningHub, opened: OpenedWindow, tmp_path: Path) -> None:
+    async def second() -> FakeWindow:
+        other = FakeWindow(hub.url, hub.key, tmp_path, instance=opened.window.instance)
+        other.id, other.secret = opened.window.id, opened.window.secret
+        await other.connect()
+        return other
+
+    other = opened.call(second())
+    wait_until(lambda: not opened.window.is_connected, 20, "the first socket to be closed")
+    assert hub.status(opened.id) == "connected"
+    (tmp_path / "a").write_text("b")
+    assert "b" in hub.act(opened.id, "read", path=str(tmp_path / "a")).json()["content"]
+    assert [type(order) for order in opened.window.begun] == []
+    assert other.begun
+    opened.call(other.close())
+
+
+def test_a_window_whose_main_thread_hangs_is_unresponsive_until_it_answers(
+    hub: RunningHub, opened: OpenedWindow, tmp_path: Path
+) -> None:
+    (tmp_path / "a").write_text("b")
+    opened.window.beating = False
+    hub.wait_for(opened.id, "unresponsive")
+    assert (
+        hub.act(opened.id, "read", path=str(tmp_path / "a")).headers["X-Glovebox-Error"]
+        == "window_unresponsive"
+    )
+    assert opened.window.begun == []
+    opened.window.beating = True
+    hub.wait_for(opened.id, "connected")
+    assert hub.act(opened.id, "read", path=str(tmp_path / "a")).status_code == 200
+
+
+def test_a_paused_window_refuses_until_it_goes_on(
+    hub: RunningHub, opened: OpenedWindow, tmp_path: Path
+) -> None:
+    (tmp_path / "a").write_text("b")
+    opened.window.paused = True
+    # The hub has not heard of it yet: the window refuses by itself.
+    assert hub.act(opened.id, "read", path=str(tmp_path / "a")).headers["X-Glovebox-Error"] == "window_paused"
+    opened.call(opened.window.change())
+    assert hub.status(opened.id) == "paused"
+    seen = len(opened.window.begun)
+    assert hub.act(opened.id, "read", path=str(tmp_path / "a")).headers["X-Glovebox-Error"] == "window_paused"
+    assert len(opened.window.begun) == seen
+    opened.window.paused = False
+    opened.call(opened.window.change())
+    assert hub.act(opened.id, "read", path=str(tmp_path / "a")).status_code == 200
+
+
+def test_a_window_that_leaves_is_gone_and_says_why(
+    hub: RunningHub, opened: OpenedWindow, tmp_path: Path
+) -> None:
+    asking = waiting(hub, opened, tmp_path)
+    opened.call(opened.window.leave("Enough for today."))
+    assert hub.status(opened.id) == "gone"
+    assert asking.error() == "window_left"
+    assert "Enough for today." in asking.answer().json()["detail"]
+    assert "Enough for today." in hub.act(opened.id, "run", command="pwd").json()["detail"]
+
+
+def test_folders_and_trust_change(hub: RunningHub, opened: OpenedWindow, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    opened.window.hands.folders.append(other)
+    opened.window.hands.trusted = False
+    opened.call(opened.window.change())
+    window = hub.windows(workspace=str(other))[0]
+    assert window["id"] == opened.id
+    assert not window["trusted"]
+
+
+def test_a_command_goes_on_while_the_network_is_cut(hub: RunningHub, tmp_path: Path) -> None:
+    with proxied(hub.port) as network, opened_window(network.url, hub.key, tmp_path) as opened:
+        asking = waiting(hub, opened, tmp_path)
+        network.cut()
+        hub.wait_for(opened.id, "away")
+        (tmp_path / "go").touch()  # it ends while nobody can hear that
+        network.mend()
+        observation = asking.answer().json()
+        assert "over" in observation["content"]
+        assert observation["extras"]["metadata"]["exit_code"] == 0
+        assert (tmp_path / "log").read_text() == "begun\n"
+        assert hub.status(opened.id) == "connected"
+
+
+def test_an_order_that_is_given_while_the_network_is_cut_is_carried_out_afterwards(
+    hub: RunningHub, tmp_path: Path
+) -> None:
+    with proxied(hub.port) as network, opened_window(network.url, hub.key, tmp_path) as opened:
+        network.cut()
+        hub.wait_for(opened.id, "away")
+        asking = Asking(hub, opened.id, "write", path=str(tmp_path / "a"), content="b")
+        wait_until(
+            lambda: hub.client.get("/api/vscode/stats").json()["orders_outstanding"] > 0, 20, "an order"
+        )
+        network.mend()
+        assert asking.answer().status_code == 200
+        assert (tmp_path / "a").read_text() == "b\n"
+
+
+def test_a_network_that_stays_cut_loses_the_window(hub: RunningHub, tmp_path: Path) -> None:
+    with proxied(hub.port) as network, opened_window(network.url, hub.key, tmp_path) as opened:
+        asking = waiting(hub, opened, tmp_path)
+        network.cut()
+        assert asking.error() == "window_lost"
+        assert hub.status(opened.id) == "gone"
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
+def test_windows_come_back_to_a_hub_that_was_restarted(tmp_path: Path, how: signal.Signals) -> None:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    with (
+        running_hub(tmp_path, "--heartbeat", "1", "--grace", "15") as hub,
+        opened_window(hub.url, hub.key, folder) as opened,
+    ):
+        waiting(hub, opened, folder)
+        before = opened.id
+        hub.restart(how)
+        assert hub.status(before) in ("away", "connected")
+        hub.wait_for(before, "connected")
+        opened.call(opened.window.greeted())
+        wait_until(lambda: len(opened.window.cancelled) == 1, 20, "the order of before to be taken back")
+        assert "begun" in hub.act(before, "read", path=str(folder / "log")).json()["content"]
+        (folder / "go").touch()
+        wait_until(lambda: not opened.window.doing, 20, "the command of before to end")
+        assert "again" in hub.run(before, "echo again")
+        assert (folder / "log").read_text() == "begun\n"
+
+
+def test_an_answer_that_makes_no_sense_is_said_to_be_that(
+    hub: RunningHub, opened: OpenedWindow, tmp_path: Path
+) -> None:
+    opened.window.says = lambda order_id, order: [
+        {"kind": "succeeded", "id": order_id, "number": 1, "answer": 7}
+    ]
+    answer = hub.act(opened.id, "read", path=str(tmp_path / "a"))
+    assert answer.headers["X-Glovebox-Error"] == "bad_window_answer"
+    opened.window.says = lambda order_id, order: None
+    (tmp_path / "a").write_text("b")
+    assert hub.act(opened.id, "read", path=str(tmp_path / "a")).status_code == 200
+
+
+NONSENSE: list[Any] = [
+    None, 7, "x", [], {"orders": 7}, {"id": {}}, b"\0", {"folders": [{"path": 1}]}, {"kind": "printed"},
+    {"orders": [], "paused": False, "trusted": True, "folders": [{"name": "", "path": "relative"}]},
+]  # fmt: skip
+
+
+def test_nonsense_on_the_socket_harms_nobody(hub: RunningHub, opened: OpenedWindow, tmp_path: Path) -> None:
+    for event in ("told", "hello", "changed", "nothing", "connect"):
+        for data in NONSENSE:
+            opened.call(opened.window.emit(event, data))
+    (tmp_path / "a").write_text("b")
+    assert hub.act(opened.id, "read", path=str(tmp_path / "a")).status_code == 200
+    assert hub.windows(id=opened.id)[0]["folders"] == [{"name": tmp_path.name, "path": str(tmp_path)}]
+
+
+def test_garbage_in_place_of_a_socket_harms_nobody(
+    hub: RunningHub, opened: OpenedWindow, tmp_path: Path
+) -> None:
+    head = (
+        "GET /socket.io/?EIO=4&transport=websocket HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\n"
+        f"Connection: Upgrade\r\nX-Session-API-Key: {hub.key}\r\nSec-WebSocket-Version: 13\r\n"
+        "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+    )
+    for frame in (b"\x81\x81\0\0\0\0z", b"\x82\x84\0\0\0\0\xff\xff\xff\xff", b"\xff" * 64):
+        with socket.create_connection(("127.0.0.1", hub.port), 10) as raw:
+            raw.sendall(head.encode() + frame)
+            raw.recv(1000)
+    (tmp_path / "a").write_text("b")
+    assert hub.act(opened.id, "read", path=str(tmp_path / "a")).status_code == 200
+
+
+def test_fifty_windows_at_once_are_fifty_boxes(tmp_path: Path) -> None:
+    folders = [tmp_path / f"{number:02}" for number in range(50)]
+    for folder in folders:
+        folder.mkdir()
+        (folder / "name").write_text(f"I am {folder.name}.\n")
+    with running_hub(tmp_path) as hub, opened_window(hub.url, hub.key, tmp_path) as first:
+
+        async def open_all() -> list[FakeWindow]:
+            windows = [FakeWindow(hub.url, hub.key, folder) for folder in folders]
+            return list(await asyncio.gather(*(window.open() for window in windows)))
+
+        windows = first.call(open_all())
+        try:
+            assert len(hub.windows(status="connected")) == 51
+            asked = [
+                Asking(hub, window.id, "read", path=str(folder / "name"))
+                for window, folder in zip(windows, folders, strict=True)
+            ]
+            for asking, folder in zip(asked, folders, strict=True):
+                assert f"I am {folder.name}." in asking.answer().json()["content"]
+            assert all(isinstance(order, say.Order) for window in windows for order in window.begun)
+        finally:
+            first.call(_close_all(windows))
+
+
+async def _close_all(windows: list[FakeWindow]) -> None:
+    await asyncio.gather(*(window.close() for window in windows))
