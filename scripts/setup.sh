@@ -76,6 +76,10 @@ if [ "$wanted" = dev ] && command -v npm >/dev/null 2>&1; then
   mkdir -p .venv/npm
   cp tests/support/npm/package.json .venv/npm/
   npm install --prefix .venv/npm --no-package-lock --ignore-scripts --no-audit --no-fund --loglevel=error
+  say "Installing what the VS Code extension is made with"
+  npm install --prefix extension --no-package-lock --ignore-scripts --no-audit --no-fund --loglevel=error
+  say "Installing the VS Code server that tests use"
+  .venv/bin/glovebox vscode install --to .venv/vscode
 fi
 .venv/bin/python -m compileall -q src
 touch ".venv/.$wanted"

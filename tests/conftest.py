@@ -8,15 +8,15 @@ import pytest
 
 from tests.support.running import RunningBox, running_box
 
-pytest_plugins = ["tests.support.engine"]
-#: Folders whose tests may have to wait until an image and the runtime are made.
-ON_ENGINE = ("backends", "bundle", "images")
+pytest_plugins = ["tests.support.engine", "tests.support.vscode"]
+#: Folders whose tests may have to wait until an image, the runtime or a window is made.
+SLOW_TO_BEGIN = ("backends", "bundle", "images", "vscode")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Give tests time for what is made for all of them, once."""
     for item in items:
-        if item.path.relative_to(Path(__file__).parent).parts[0] in ON_ENGINE:
+        if item.path.relative_to(Path(__file__).parent).parts[0] in SLOW_TO_BEGIN:
             item.add_marker(pytest.mark.timeout(900))
 
 

@@ -27,8 +27,10 @@ COMMANDS = {
     "cp": "glovebox.cli.cp",
     "attach": "glovebox.cli.attach",
     "serve": "glovebox.cli.serve",
+    "hub": "glovebox.cli.hub",
     "mcp": "glovebox.cli.mcp",
     "bundle": "glovebox.cli.bundle",
+    "vscode": "glovebox.cli.vscode",
     "doctor": "glovebox.cli.doctor",
     "completion": "glovebox.cli.completion",
 }

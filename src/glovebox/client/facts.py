@@ -47,7 +47,11 @@ class Facts:
     @property
     def web_hosts(self) -> dict[str, int]:
         """Where the host reaches programs in the box, and the port that each has there."""
-        return {url: port for port, url in self._box().ports.items() if port != self._vscode_port}
+        box = self._box()
+        # VS Code has a port that nobody asked for by its number, unless it was told one.
+        wanted = self.spec.ports if "vscode" in self.spec.plugins else box.ports
+        own = (self._vscode_port, *(port for port, url in box.ports.items() if url == box.address.url))
+        return {url: port for port, url in box.ports.items() if port in wanted and port not in own}
 
     @property
     def additional_agent_instructions(self) -> str:

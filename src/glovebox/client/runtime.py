@@ -42,6 +42,7 @@ from glovebox.errors import (
 from glovebox.protocol.actions import FileEditAction, TaskTrackingAction
 from glovebox.protocol.base import Action, Message, Observation, ObservationT
 from glovebox.protocol.observations import ErrorObservation, FileEditObservation
+from glovebox.protocol.plugins import PluginInfo
 from glovebox.settings import host
 from glovebox.settings.host import HostSettings
 
@@ -351,11 +352,20 @@ class Runtime(Facts, Verbs, Chores):
 
     async def vscode_url(self) -> str | None:
         """Where VS Code shows the workspace; None if it is not served."""
-        box, port = self._box(), self._vscode_port
+        box, token = self._box(), await self.vscode_token()
+        port, path = await self._vscode_place() if token else (None, "")
         if port is None or port not in box.ports:
             return None
-        token = await self.vscode_token()
-        return f"{box.ports[port].rstrip('/')}/?tkn={token}&folder={quote(box.workspace)}" if token else None
+        return f"{box.ports[port].rstrip('/')}{path}/?tkn={token}&folder={quote(box.workspace)}"
+
+    async def _vscode_place(self) -> tuple[int | None, str]:
+        """The port of VS Code in the box, and the path below which it is served."""
+        try:
+            answer = await self.call("GET", "/plugins/vscode", limit=_TOKEN_LIMIT)
+        except (NotFound, UnknownAnswer):  # a box of another make
+            return self._vscode_port, ""
+        told = decoded(answer, PluginInfo).health
+        return told.get("port", self._vscode_port), told.get("path", "")
 
 
 def _chosen(backend: str | Backend, key: str, settings: HostSettings) -> tuple[str, HostSettings]:

@@ -36,6 +36,8 @@ SECRET_VARIABLES = frozenset(
 )
 #: Begins the variables of plugins, which do not reach commands either: `GLOVEBOX_PLUGIN_JUPYTER_KERNEL`.
 PLUGIN_PREFIX = "GLOVEBOX_PLUGIN_"
+#: Where something could be served and is not to be.
+NO_PORT = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +95,11 @@ def parse_port(text: str) -> int:
     if not text.isdigit() or int(text) > 65535:
         raise ValueError(f"{text!r} is not a port; use a number from 0 to 65535")
     return int(text)
+
+
+def parse_vscode_port(text: str) -> int:
+    """A TCP port, 0 for a free one; anything but a number is `NO_PORT`, as the contract has it."""
+    return parse_port(text) if text.isdigit() else NO_PORT
 
 
 def parse_terminal(text: str) -> str:
@@ -188,6 +195,33 @@ class Settings:
     browsergym_eval_env: str = _setting(
         "", flag="--browsergym-eval-env", variable="GLOVEBOX_BROWSERGYM_EVAL_ENV", metavar="TASK",
         help="BrowserGym task for evaluations; needs the browser.",
+    )  # fmt: skip
+    vscode: str = _setting(
+        "", flag="--vscode", variable="GLOVEBOX_VSCODE", metavar="PATH",
+        help="The VS Code server of the plugin vscode: a directory with openvscode-server or code-server, or"
+        " a program of these. Default: what `glovebox vscode install` installed, then those of the system.",
+    )  # fmt: skip
+    vscode_port: int = _setting(
+        0, flag="--vscode-port", variable="VSCODE_PORT", parse=parse_vscode_port, metavar="PORT",
+        help="TCP port of VS Code, at the address of the API; 0 takes a free one, and `off` serves none.",
+    )  # fmt: skip
+    vscode_base_path: str = _setting(
+        "", flag="--vscode-base-path", variable="OPENVSCODE_SERVER_BASE_PATH", metavar="PATH",
+        help="The path below which VS Code is served, for a proxy that hands paths on as they are.",
+    )  # fmt: skip
+    runtime_url: str = _setting(
+        "", flag="--runtime-url", variable="RUNTIME_URL", metavar="URL",
+        help="Where a proxy serves this box. If its path begins with the runtime id, VS Code is served below"
+        " /ID/vscode.",
+    )  # fmt: skip
+    runtime_id: str = _setting(
+        "", flag="--runtime-id", variable="RUNTIME_ID", metavar="ID",
+        help="What the proxy calls this box.",
+    )  # fmt: skip
+    workspace_base: str = _setting(
+        "", flag="--workspace-base", variable="WORKSPACE_BASE", metavar="DIR",
+        help="The directory that gets settings of VS Code (.vscode/settings.json) when it is first opened and"
+        " has none. Default: the workspace.",
     )  # fmt: skip
     no_change_timeout_seconds: int = _setting(
         10, flag="--no-change-timeout-seconds", variable="NO_CHANGE_TIMEOUT_SECONDS", parse=parse_seconds,

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import pwd
 import secrets
+import socket
 
 from msgspec import structs
 
+from glovebox.client.facts import VSCODE_PORT
 from glovebox.client.spec import BoxSpec, checked_name
 from glovebox.errors import BadSpec, NotSupported
 
@@ -51,7 +53,21 @@ def completed(spec: BoxSpec) -> BoxSpec:
         name=checked_name(spec.name or f"box-{secrets.token_hex(4)}"),
         key=spec.key or secrets.token_urlsafe(32),
         workspace=_directory(spec.workspace) if spec.workspace else "",
+        env=_with_vscode_port(spec),
     )
+
+
+def _with_vscode_port(spec: BoxSpec) -> dict[str, str]:
+    """The environment of a box with VS Code, which has to be told where: only then the host knows it, too."""
+    if "vscode" not in spec.plugins or spec.env.get(VSCODE_PORT, "0") != "0":
+        return spec.env
+    family = socket.AF_INET6 if ":" in spec.publish_address else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        try:
+            probe.bind((spec.publish_address, 0))
+        except OSError as error:
+            raise BadSpec(f"The box cannot be reached at {spec.publish_address}: {error}") from error
+        return {**spec.env, VSCODE_PORT: str(probe.getsockname()[1])}
 
 
 def _check_volumes(spec: BoxSpec) -> None:

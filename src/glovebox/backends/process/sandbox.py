@@ -14,6 +14,7 @@ from glovebox.backends.process import family, spawning
 from glovebox.backends.process.blocking import done
 from glovebox.backends.process.records import BoxDirectory, Record
 from glovebox.client.backend import Address, BoxInfo, State
+from glovebox.client.facts import VSCODE_PORT
 from glovebox.errors import DeadlineExceeded, NoSuchBox
 from glovebox.settings.host import HostSettings
 
@@ -54,7 +55,10 @@ class ProcessSandbox:
     def ports(self) -> Mapping[int, str]:
         """A process has the ports of its machine."""
         host = _reachable(self._record.spec.publish_address)
-        return {port: f"http://{host}:{port}" for port in self._record.spec.ports}
+        spec = self._record.spec
+        vscode = spec.env.get(VSCODE_PORT, "") if "vscode" in spec.plugins else ""
+        ports = [*spec.ports, *([int(vscode)] if vscode.isdecimal() else ())]
+        return {port: f"http://{host}:{port}" for port in ports}
 
     async def info(self) -> BoxInfo:
         """How it is now."""

@@ -66,6 +66,8 @@ _HARMLESS = frozenset(
     }
 )
 _HARMLESS_PREFIXES = ("LC_", "GLOVEBOX_PLUGIN_", "OTEL_")
+#: Names the VS Code server of boxes.
+VSCODE_SERVER = "GLOVEBOX_VSCODE"
 #: How long shells wait for a server that was killed to be started again.
 _ORPHAN_SECONDS = "30"
 #: How long bubblewrap may take to say what it has started.
@@ -122,6 +124,7 @@ def _isolated(
     directory: BoxDirectory, record: Record, settings: HostSettings, key_file: tuple[str, str]
 ) -> tuple[list[str], Path]:
     bundle = None if _is_installed() else _bundle(settings)
+    server = _vscode_server(record, settings)
     home = Path(pwd.getpwuid(os.geteuid()).pw_dir)
     command = bubblewrap.wrapped(
         _command(record, settings, (*key_file, "--no-log-json"), record.spec.workspace_in_box),
@@ -129,9 +132,17 @@ def _isolated(
         directory=directory.path,
         workspace=workspace_of(directory, record),
         home=home,
-        shown=[bundle] if bundle else bubblewrap.interpreter_paths(),
+        shown=[*([bundle] if bundle else bubblewrap.interpreter_paths()), *filter(None, [server])],
     )
     return command, home
+
+
+def _vscode_server(record: Record, settings: HostSettings) -> str:
+    """The directory of the VS Code server of this machine that a box is shown; empty if it wants none."""
+    environment = {**settings.environment, **record.spec.env}
+    data = environment.get("XDG_DATA_HOME") or f"{settings.home}/.local/share"
+    place = environment.get(VSCODE_SERVER) or f"{data}/glovebox/vscode"
+    return place if "vscode" in record.spec.plugins and os.path.isdir(place) else ""
 
 
 def _command(record: Record, settings: HostSettings, own: tuple[str, ...], workspace: str) -> list[str]:
@@ -174,6 +185,8 @@ def _environment(
             for name, value in inherited.items()
             if name.upper() in _HARMLESS or name.startswith(_HARMLESS_PREFIXES)
         }
+        if server := _vscode_server(record, settings):
+            inherited[VSCODE_SERVER] = server
     if not _is_installed():  # these are about the client's interpreter, and another one serves
         inherited = {name: value for name, value in inherited.items() if name not in _OF_INTERPRETER}
     return {**inherited, "HOME": str(home), **record.spec.env, MARK: str(directory.path)}

@@ -6,7 +6,7 @@ import sys
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from glovebox.cli.doctor import boxes, engine, machine, package, programs, remote
+from glovebox.cli.doctor import boxes, engine, machine, package, programs, remote, vscode
 from glovebox.cli.doctor.finding import Finding, Patient
 
 if TYPE_CHECKING:
@@ -19,8 +19,9 @@ _COLOURS = {"ok": "\x1b[32m", "warning": "\x1b[33m", "problem": "\x1b[31m"}
 def findings(settings: HostSettings, backend: str) -> list[Finding]:
     """What there is to know for boxes of this backend."""
     patient = Patient(backend)
-    for check in (package.check, machine.check, programs.check, engine.check, remote.check, boxes.check):
-        check(patient, settings)
+    parts = (package, machine, programs, vscode, engine, remote, boxes)
+    for part in parts:
+        part.check(patient, settings)
     return patient.findings
 
 

@@ -1,0 +1,174 @@
+"""The process of VS Code's server, which is the sandbox user's."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import re
+from collections.abc import Sequence
+
+import msgspec
+
+from glovebox.box.keeping import Keeper, Kept
+from glovebox.box.vscode.finding import ServerProgram
+from glovebox.box.vscode.options import VSCodeOptions
+from glovebox.errors import PluginFailed
+from glovebox.protocol.base import Message
+
+NAME = "vscode"
+_SOCKET = "s"
+_TOKEN_FILE = "token"  # noqa: S105
+_SETTINGS = "settings.json"
+_RETRY = 0.02
+_ASK_LIMIT = 4.0
+_LONGEST_ANSWER = 1 << 16
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+_LAST_LINES = 5
+#: What a workspace without settings of its own gets, as the contract has it.
+WORKSPACE_SETTINGS = {
+    "workbench.colorTheme": "Default Dark Modern",
+    "workbench.startupEditor": "none",
+    "chat.commandCenter.enabled": False,
+}
+#: Runs as the sandbox user, so that nothing can be written that this user could not write. Arguments: the
+#: process' own directory, the workspace, the directories for data and extensions, and the server.
+_STARTER = """
+own=$1 workspace=$2 data=$3 extensions=$4; shift 4
+if ! [ -e "$workspace/.vscode/settings.json" ] && ! [ -L "$workspace/.vscode/settings.json" ]; then
+  mkdir -p "$workspace/.vscode" && cp "$own/settings.json" "$workspace/.vscode/settings.json" &&
+    chmod 0666 "$workspace/.vscode/settings.json"
+fi
+data=${data:-${XDG_DATA_HOME:-$HOME/.local/share}/glovebox/vscode-data}
+mkdir -p "$data" && [ -w "$data" ] || data=$own/data
+exec "$@" --server-data-dir "$data" --extensions-dir "${extensions:-$data/extensions}"
+"""
+
+
+class Plan(Message):
+    """All that a server is told."""
+
+    program: ServerProgram
+    token: str
+    #: The path that all its addresses begin with.
+    base_path: str
+    working_dir: str
+    #: The directory that gets settings if it has none.
+    workspace: str
+    options: VSCodeOptions
+
+
+class ServerProcess:
+    """A server that runs and answers, until it does not."""
+
+    def __init__(self, kept: Kept, base_path: str) -> None:
+        self.kept = kept
+        self._base_path = base_path
+
+    @classmethod
+    async def start(cls, keeper: Keeper, plan: Plan) -> ServerProcess:
+        """Start one and wait until it answers.
+
+        Raises:
+            PluginFailed: it does not start.
+        """
+        files = {_TOKEN_FILE: plan.token.encode(), _SETTINGS: msgspec.json.format(_settings(), indent=2)}
+        try:
+            kept = await keeper.keep(NAME, arguments(plan), cwd=plan.working_dir, files=files)
+        except OSError as error:
+            raise PluginFailed(f"VS Code's server could not be started: {error}") from error
+        process = cls(kept, plan.base_path)
+        try:
+            await process.wait(plan.options.start_limit)
+        except (PluginFailed, asyncio.CancelledError):
+            await kept.close()
+            raise
+        return process
+
+    async def wait(self, limit: float) -> None:
+        """Wait until it takes connections.
+
+        Raises:
+            PluginFailed: it does not.
+        """
+        deadline = asyncio.get_running_loop().time() + limit
+        while True:
+            try:
+                _, writer = await self.connect()
+            except OSError as error:
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(asyncio.shield(self.kept.exited), _RETRY)
+                if self.kept.exited.done() or asyncio.get_running_loop().time() > deadline:
+                    raise PluginFailed(await self._why(limit)) from error
+            else:
+                writer.close()
+                return
+
+    async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """A connection to it.
+
+        Raises:
+            OSError: it takes none.
+        """
+        return await asyncio.open_unix_connection(os.path.join(self.kept.directory, _SOCKET))
+
+    async def version(self) -> str:
+        """The version that it tells over HTTP.
+
+        Raises:
+            PluginFailed: it does not answer as it should.
+        """
+        try:
+            async with asyncio.timeout(_ASK_LIMIT):
+                status, body = await self._get(f"{self._base_path}/version")
+        except (TimeoutError, OSError, ValueError, asyncio.IncompleteReadError) as error:
+            raise PluginFailed(
+                f"VS Code's server (pid {self.kept.pid}) does not answer: {error!r}"
+            ) from error
+        if status != 200:
+            raise PluginFailed(f"VS Code's server (pid {self.kept.pid}) answers with status {status}.")
+        return body.strip()
+
+    async def _get(self, path: str) -> tuple[int, str]:
+        reader, writer = await self.connect()
+        try:
+            writer.write(f"GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n".encode())
+            answer = await reader.read(_LONGEST_ANSWER)
+        finally:
+            writer.close()
+        head, _, body = answer.partition(b"\r\n\r\n")
+        return int(head.split(b" ", 2)[1]), body.decode("utf-8", "replace")
+
+    async def last_words(self) -> str:
+        """The last lines that it printed."""
+        lines = _COLOURS.sub("", await self.kept.printed(8000)).splitlines()
+        return "\n".join([line for line in lines if line.strip()][-_LAST_LINES:]) or "nothing"
+
+    async def _why(self, limit: float) -> str:
+        """Why it takes no connections."""
+        printed = await self.last_words()
+        if "ermission denied" in printed:
+            printed += (
+                "\nThe sandbox user cannot run it: install it where all users may read, for example with "
+                "glovebox vscode install --to /opt/vscode, and set GLOVEBOX_VSCODE=/opt/vscode."
+            )
+        if not self.kept.exited.done():
+            return f"VS Code's server did not answer within {limit:.0f} s. It printed: {printed}"
+        return f"VS Code's server did not start. It printed: {printed}"
+
+
+def arguments(plan: Plan) -> Sequence[str]:
+    """The command line, which has no secret on it."""
+    options = plan.options
+    flags = ["--socket-path", "{directory}/" + _SOCKET]
+    flags += ["--connection-token-file", "{directory}/" + _TOKEN_FILE]
+    flags += ["--accept-server-license-terms", "--disable-workspace-trust"]
+    flags += ["--telemetry-level", "off", "--reconnection-grace-time", str(options.grace)]
+    if plan.base_path:
+        flags += ["--server-base-path", plan.base_path]
+    starter = ["/bin/sh", "-c", _STARTER, "sh", "{directory}", plan.workspace]
+    return [*starter, options.data_dir, options.extensions_dir, *plan.program.command, *flags]
+
+
+def _settings() -> bytes:
+    return msgspec.json.encode(WORKSPACE_SETTINGS)
