@@ -4,12 +4,12 @@ WORKSPACE ?= ./workspace
 PLUGINS ?= jupyter agent_skills
 # How many files of tests run at once. More than one is quicker, but tests that look at times may fail by it.
 JOBS ?= 1
-INPUTS := pyproject.toml constraints.txt scripts/setup.sh tests/support/npm/package.json
+INPUTS := pyproject.toml constraints.txt scripts/setup.sh tests/support/npm/package.json extension/package.json
 
-.PHONY: help setup run test lint bench bundle image clean
+.PHONY: help setup run test lint bench bundle image extension clean
 
 help: ## show this
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
 
 setup: .venv/.run ## install what running a box needs into .venv
 
@@ -31,6 +31,8 @@ lint: .venv/.dev ## the checks of `make test` without the tests
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy
 	.venv/bin/lint-imports
+	.venv/bin/python extension/generate.py --check
+	scripts/extension.sh lint
 
 bench: .venv/.dev ## measure this box beside its peers (BENCH=--quick for a short run)
 	.venv/bin/python -m compileall -q src
@@ -39,8 +41,11 @@ bench: .venv/.dev ## measure this box beside its peers (BENCH=--quick for a shor
 bundle: .venv/.dev ## the runtime as one file that runs in any Linux image, below dist/
 	.venv/bin/glovebox bundle
 
-image: .venv/.dev ## the image glovebox:latest (IMAGE_BASE: any Debian or Ubuntu, IMAGE_VARIANT=browser)
+image: .venv/.dev ## the image glovebox:latest (IMAGE_BASE: any Debian or Ubuntu, IMAGE_VARIANT=browser or vscode)
 	@scripts/image.sh
 
+extension: .venv/.dev ## the VS Code extension, as dist/glovebox.vsix
+	@scripts/extension.sh package dist/glovebox.vsix
+
 clean: ## remove what was installed and built
-	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv extension/node_modules extension/dist build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

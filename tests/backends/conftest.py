@@ -21,12 +21,17 @@ import pytest_asyncio
 from glovebox.client.backend import Backend, BoxInfo, Sandbox, Silent
 from glovebox.client.spec import BoxSpec
 from glovebox.settings import host
+from tests.hub.hubs import running_hub
+from tests.hub.window_client import opened_window
 from tests.support.running import running_box, wait_until
 
 ROOT = Path(__file__).parents[2]
 PROCESS = "glovebox.backends.process.backend:ProcessBackend"
 REMOTE = "glovebox.backends.remote:RemoteBackend"
 DOCKER = "glovebox.backends.docker.backend:DockerBackend"
+VSCODE = "glovebox.backends.vscode:VSCodeBackend"
+#: Places with boxes that somebody else has started.
+FOUND = ("remote", "vscode")
 
 #: What another client does: it runs `act(backend, spec)` with the backend of a place.
 CLIENT = """
@@ -66,13 +71,13 @@ class Place:
 
     def spec(self, **fields: Any) -> BoxSpec:
         """A spec for a box here."""
-        labels = {} if self.kind == "remote" else {**fields.pop("labels", {}), "test": self.mark}
+        labels = {} if self.kind in FOUND else {**fields.pop("labels", {}), "test": self.mark}
         return BoxSpec(**{"start_limit": 60.0, "labels": labels, **self.common, **fields})
 
     async def boxes(self) -> list[BoxInfo]:
         """The boxes of this test, as another client sees them."""
         found = await self.make().boxes()
-        return [info for info in found if self.kind == "remote" or info.labels.get("test") == self.mark]
+        return [info for info in found if self.kind in FOUND or info.labels.get("test") == self.mark]
 
     @contextlib.contextmanager
     def client(self, act: str, spec: BoxSpec) -> Iterator[subprocess.Popen[str]]:
@@ -116,13 +121,15 @@ async def place(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
         elif kind == "remote":
             box = stack.enter_context(running_box(tmp_path / "box"))
             place = Place(kind, REMOTE, {**environ, "GLOVEBOX_URL": box.url, "SESSION_API_KEY": box.key})
+        elif kind == "vscode":
+            place = _vscode(stack, tmp_path, environ)
         else:
             common = {"isolation": "bubblewrap"} if kind == "bubblewrap" else {}
             place = Place(kind, PROCESS, environ, common)
         try:
             yield place
         finally:
-            left = await _cleared(place) if kind != "remote" else []
+            left = await _cleared(place) if kind not in FOUND else []
             for backend in place.made:
                 await backend.close()
         assert not left, f"the test has left {left}"
@@ -141,6 +148,16 @@ def _docker(request: pytest.FixtureRequest, environ: dict[str, str]) -> Place:
     except pytest.FixtureLookupError:
         pytest.skip("the plugin tests.support.engine is not loaded")
     return Place("docker", DOCKER, {**environ, **engine.environ})
+
+
+def _vscode(stack: contextlib.ExitStack, directory: Path, environ: dict[str, str]) -> Place:
+    """A window that works on a real directory, at a real hub."""
+    folder, home = directory / "folder", directory / "hub"
+    folder.mkdir()
+    home.mkdir()
+    hub = stack.enter_context(running_hub(home))
+    stack.enter_context(opened_window(hub.url, hub.key, folder))
+    return Place("vscode", VSCODE, {**environ, "GLOVEBOX_HUB_URL": hub.url, "GLOVEBOX_HUB_KEY": hub.key})
 
 
 @pytest_asyncio.fixture

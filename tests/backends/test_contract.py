@@ -16,12 +16,12 @@ import pytest
 
 from glovebox.client.backend import Silent
 from glovebox.errors import BadSpec, BoxDied, BoxExists, NoSuchBox
-from tests.backends.conftest import Place, client_of, run, started
+from tests.backends.conftest import FOUND, Place, client_of, run, started
 
 #: Places where boxes are started, and all others too.
 STARTING = ("process", "bubblewrap", "docker")
 where_started = pytest.mark.parametrize("place", STARTING, indirect=True)
-everywhere = pytest.mark.parametrize("place", [*STARTING, "remote"], indirect=True)
+everywhere = pytest.mark.parametrize("place", [*STARTING, *FOUND], indirect=True)
 
 LISTEN = (
     'perl -MIO::Socket::INET -e \'$s = IO::Socket::INET->new(LocalAddr => "0.0.0.0", LocalPort => {port}, '
@@ -89,7 +89,7 @@ async def test_it_is_found_by_other_clients(place: Place) -> None:
         assert found.workspace == sandbox.workspace
         [listed] = await place.boxes()
         assert (listed.name, listed.state) == (sandbox.name, "running")
-        assert place.kind == "remote" or listed.labels["a"] == "b"
+        assert place.kind in FOUND or listed.labels["a"] == "b"
         act = (
             "async def act(backend, spec):\n"
             "    box = await backend.attach(spec.name)\n"

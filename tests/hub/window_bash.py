@@ -79,6 +79,9 @@ class Bash:
     async def close(self) -> None:
         """End the shell and what runs in it."""
         with contextlib.suppress(ProcessLookupError):
+            # What runs in the foreground has a group of its own, and is hung up on as by a real terminal.
+            if self._terminal >= 0:
+                os.killpg(os.tcgetpgrp(self._terminal), signal.SIGHUP)
             os.kill(self._process.pid, signal.SIGHUP)
         try:
             await asyncio.wait_for(self._process.wait(), 2)
@@ -137,8 +140,9 @@ class Terminals:
         """The shell of a session, started if there is none."""
         shell = self._shells.get(session)
         if shell is None or shell.ended:
-            shell = self._shells[session] = Bash(cwd)
+            shell = Bash(cwd)
             await shell.start()
+            self._shells[session] = shell
         return shell
 
     def find(self, session: str) -> Bash | None:

@@ -77,7 +77,9 @@ class Box:
                 await self.plugins.open()
             handlers = self.plugins.handlers()
             self.executor = Executor(
-                {**absent.HANDLERS, **handlers}, self.services.events, self.plugins.observers()
+                {**absent.HANDLERS, **self.plugins.refusals(), **handlers},
+                self.services.events,
+                self.plugins.observers(),
             )
             self.codec = _codec(handlers)
             self.toolbox = self.services.toolbox = Toolbox(self.executor, handlers, self.services)

@@ -224,6 +224,10 @@ class Plugin:
         """The actions it carries out. Each waits until the plugin has started."""
         return ()
 
+    def refusals(self) -> Iterable[Handler]:
+        """Handlers that only say why an action cannot be carried out; models are not offered these."""
+        return ()
+
     def endpoints(self) -> Iterable[Endpoint | Socket]:
         """What it serves over HTTP. Requests wait until the plugin has started."""
         return ()

@@ -49,6 +49,7 @@ class PluginLife:
         self.start_ms: float | None = None
         self.plugin: Plugin | None = None
         self.handlers: dict[type[Action[Any]], Handler] = {}
+        self.refusals: dict[type[Action[Any]], Handler] = {}
         self.endpoints: list[Endpoint | Socket] = []
         self.context = Context(name, services, host)
         self._host = host
@@ -89,7 +90,7 @@ class PluginLife:
 
     def refuse(self, reason: str, problem: BaseException | None = None) -> None:
         """Do without it."""
-        self.plugin, self.handlers, self.endpoints = None, {}, []
+        self.plugin, self.handlers, self.refusals, self.endpoints = None, {}, {}, []
         self._failed(reason, problem)
 
     async def _import(self, where: str) -> None:
@@ -100,6 +101,7 @@ class PluginLife:
         assert make is not None
         plugin = make(self.context)
         self.handlers = handler_table(plugin.handlers())
+        self.refusals = handler_table(plugin.refusals())
         self.endpoints = list(plugin.endpoints())
         self.plugin = plugin
 

@@ -114,6 +114,10 @@ class Plugins:
             for action, handler in life.handlers.items()
         }
 
+    def refusals(self) -> dict[type[Action[Any]], Handler]:
+        """What is said for actions that none carries out."""
+        return {action: handler for life in self._lives.values() for action, handler in life.refusals.items()}
+
     def endpoints(self) -> list[Endpoint | Socket]:
         """The endpoints of all."""
         return [

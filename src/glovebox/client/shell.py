@@ -25,6 +25,9 @@ _TOKENS_OF_URLS = re.compile(r"(?<=://)[^/@\s']+(?=@)")
 #: Shorter ones are parts of ordinary words.
 _SHORTEST_SECRET = 4
 
+#: What the box says of a command that has ended, or has taken its shell along.
+_ENDED = ("\n[The command completed with exit code", "\n[The shell itself ended")
+
 
 class Ran(Message):
     """How a command ended: -1 if it did not, or could not be run."""
@@ -49,7 +52,7 @@ async def ran_unattended(box: Asked, command: str, *, limit: float) -> Ran:
     deadline = time.monotonic() + limit
     end = await box.execute(CmdRunAction(command=command, timeout=limit))
     text = outcome(end).output
-    while isinstance(end, CmdOutputObservation) and end.metadata.exit_code == -1:
+    while isinstance(end, CmdOutputObservation) and _runs_on(end):
         question = await _question(box)
         left = deadline - time.monotonic()
         if question is not None or left <= 0:
@@ -66,6 +69,12 @@ def outcome(observation: CmdOutputObservation | ErrorObservation) -> Ran:
     if isinstance(observation, ErrorObservation):
         return Ran(exit_code=-1, output=observation.content)
     return Ran(exit_code=observation.metadata.exit_code, output=observation.content)
+
+
+def _runs_on(observation: CmdOutputObservation) -> bool:
+    """Whether its command has not ended: one that has may have an exit code that nobody knows."""
+    told = observation.metadata
+    return told.exit_code == -1 and bool(told.suffix) and not told.suffix.startswith(_ENDED)
 
 
 async def _question(box: Asked) -> str | None:

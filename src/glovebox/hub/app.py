@@ -26,8 +26,9 @@ def create_hub_app(windows: Windows, sockets: ASGIApp, key: str) -> ASGIApp:
         routes=[Route(one.path, one.handle, methods=[one.method]) for one in endpoints],
         exception_handlers=HANDLERS,
     )
-    inside = Doors(RequestIds(own), windows, sockets, key)
-    return Bearer(Guard(inside, key=key, open_paths=[one.path for one in endpoints if one.open]))
+    routes = Sockets(NoWindow(RequestIds(own), windows), sockets)
+    guarded = Guard(routes, key=key, open_paths=[one.path for one in endpoints if one.open])
+    return Bearer(Boxes(guarded, windows))
 
 
 class Bearer:
@@ -46,41 +47,68 @@ class Bearer:
         await self._app(scope, receive, send)
 
 
-class Doors:
-    """Hands a request, which has shown the key, to whom it is for."""
+class Sockets:
+    """ASGI middleware that hands on what belongs to the windows' sockets."""
 
-    def __init__(self, own: ASGIApp, windows: Windows, sockets: ASGIApp, key: str) -> None:
-        self._own = own
-        self._windows = windows
+    def __init__(self, app: ASGIApp, sockets: ASGIApp) -> None:
+        self._app = app
         self._sockets = sockets
-        self._key = key.encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Hand it on."""
-        path = scope.get("path", "")
-        if path.startswith(SOCKETS):
-            await self._sockets(scope, receive, send)
-        elif path.startswith(f"{WINDOWS}/"):
-            await self._window(scope, receive, send)
-        else:
-            await self._own(scope, receive, send)
+        theirs = scope.get("path", "").startswith(SOCKETS)
+        await (self._sockets if theirs else self._app)(scope, receive, send)
 
-    async def _window(self, scope: Scope, receive: Receive, send: Send) -> None:
-        window_id = scope["path"].removeprefix(f"{WINDOWS}/").partition("/")[0]
+
+class Boxes:
+    """ASGI middleware that hands what is for a window to its box, which has a guard of its own."""
+
+    def __init__(self, app: ASGIApp, windows: Windows) -> None:
+        self._app = app
+        self._windows = windows
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Hand it on."""
+        window_id = _window_id(scope)
         try:
-            app = await self._windows.app(window_id)
-        except GloveboxError as error:  # there is none, or it cannot be a box
-            await refused(error)(scope, receive, send)
+            app = await self._windows.app(window_id) if window_id else None
+        except GloveboxError:  # which is told to those who have the key
+            app = None
+        if app is None:
+            await self._app(scope, receive, send)
             return
         prefix = f"{WINDOWS}/{window_id}"
-        # The key may have been shown in a way that the box does not know, or that is used up.
         scope = {
-            **_with_key(scope, self._key),
+            **scope,
             "path": scope["path"].removeprefix(prefix) or "/",
             "raw_path": scope.get("raw_path", b"").removeprefix(prefix.encode()) or b"/",
             "root_path": scope.get("root_path", "") + prefix,
         }
         await app(scope, receive, send)
+
+
+class NoWindow:
+    """ASGI middleware that says why there is no box of a window."""
+
+    def __init__(self, app: ASGIApp, windows: Windows) -> None:
+        self._app = app
+        self._windows = windows
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Say it."""
+        app = self._app
+        if window_id := _window_id(scope):
+            try:
+                app = await self._windows.app(window_id)
+            except GloveboxError as error:
+                app = refused(error)
+        await app(scope, receive, send)
+
+
+def _window_id(scope: Scope) -> str:
+    """The id of the window that is meant; empty if none is."""
+    path: str = scope.get("path", "")
+    return path.removeprefix(f"{WINDOWS}/").partition("/")[0] if path.startswith(f"{WINDOWS}/") else ""
 
 
 def _with_key(scope: Scope, key: bytes) -> Scope:

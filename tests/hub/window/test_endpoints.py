@@ -155,6 +155,7 @@ async def test_the_box_describes_itself(box: Acting) -> None:
     assert (await box.client.get("/vscode/connection_token")).json() == {"token": None}
     tools = [tool["function"]["name"] for tool in (await box.client.get("/tools")).json()]
     assert {"run", "read", "write", "edit", "glob", "grep"} <= set(tools), tools
+    assert not {"run_ipython", "browse", "browse_interactive"} & set(tools)
 
 
 async def test_sessions_are_made_by_name_only(box: Acting) -> None:

@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from glovebox.errors import OutputGone, WindowLost
+from glovebox.hub.hands import Refused
 from glovebox.hub.window.output import MemoryLog
 from glovebox.protocol.actions import CmdRunAction
 from glovebox.protocol.events import ActionOutput
 from glovebox.protocol.terminal import Limits
-from glovebox.protocol.window import EndSession, Input, Run, RunApart, RunEnded
+from glovebox.protocol.window import EndSession, Input, Order, Run, RunApart, RunEnded
 from tests.backends.test_contract import until
 from tests.hub.window.acting import Acting, acting, failing
 
@@ -72,7 +73,7 @@ async def test_a_terminal_that_has_to_be_opened_may_take_longer_to_say_something
 
 async def test_a_hard_limit_leaves_the_command_and_keys_end_it(box: Acting) -> None:
     await box.run("true")
-    late = await box.run("while :; do sleep 0.1; done", timeout=0.3, blocking=True)
+    late = await box.run("sleep 30", timeout=0.3, blocking=True)
     assert late.metadata.suffix.startswith("\n[The command timed out after 0.3 seconds.")
     ended = await box.run("C-c", is_input=True, timeout=20, blocking=True)
     assert ended.metadata.exit_code == 130
@@ -104,6 +105,25 @@ async def test_the_end_of_the_shell_is_told_and_the_next_one_begins_where_it_was
     assert (ended.content, ended.metadata.exit_code) == ("bye", 5)
     assert "The shell itself ended with exit code 5" in ended.metadata.suffix
     assert await box.output("pwd") == str(tmp_path / "sub")
+
+
+async def test_a_shell_whose_directory_is_gone_begins_in_the_first_folder(
+    box: Acting, tmp_path: Path
+) -> None:
+    def missing(order: Order) -> None:
+        if isinstance(order, Run | RunApart) and order.cwd.endswith("sub"):
+            raise Refused("not_found", f"{order.cwd} does not exist.")
+
+    await box.run("mkdir sub; cd sub")
+    await box.run("rmdir ../sub; exit 0")
+    box.hands.before = missing
+    assert await box.output("pwd") == str(tmp_path)
+    assert await box.output("pwd", is_static=True, cwd=f"{tmp_path}/sub") == str(tmp_path)
+
+
+async def test_a_window_without_a_folder_decides_where_nothing_runs() -> None:
+    async with acting() as box:
+        assert (await box.refused(CmdRunAction(command="pwd"))).error_id == "no_folder"
 
 
 async def test_an_unknown_exit_code_is_minus_one_with_the_reason(box: Acting) -> None:
@@ -189,7 +209,7 @@ async def test_long_output_is_kept_in_part_and_can_be_read_and_digested(box: Act
 
 async def test_a_signal_is_sent_by_its_key(box: Acting) -> None:
     await box.run("true")
-    await box.run("while :; do sleep 0.1; done", timeout=0.2, blocking=True)
+    await box.run("sleep 30", timeout=0.2, blocking=True)
     assert (await box.client.post("/sessions/main/signal", json={"signal": "KILL"})).status_code == 422
     command = (await box.client.get("/sessions/main")).json()["command"]
     assert (await box.client.post(f"/commands/{command}/signal", json={"signal": "INT"})).status_code == 200

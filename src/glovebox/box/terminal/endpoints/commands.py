@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncGenerator
-from typing import Any
+from typing import Any, Protocol
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from glovebox.box.terminal.commands import Command
-from glovebox.box.terminal.manager import Terminal
 from glovebox.box.terminal.rendering import LiveText
 from glovebox.box.threads import Threads
 from glovebox.errors import OutputGone
@@ -35,6 +34,17 @@ _MOST_TEXT = 4 << 20
 _TEXT = 262_144
 _MOST_MATCHES = 1_000
 _MOST_CONTEXT = 20
+
+
+class Commands(Protocol):
+    """Who knows commands."""
+
+    def command(self, command_id: str) -> Command:
+        """The command of that id.
+
+        Raises:
+            NoSuchCommand: there is none, or it is forgotten.
+        """
 
 
 class OutputText(Message):
@@ -83,7 +93,7 @@ class SignalRequest(Message, forbid_unknown_fields=True):
 class CommandEndpoints:
     """The endpoints."""
 
-    def __init__(self, terminal: Terminal, threads: Threads, closing: asyncio.Event) -> None:
+    def __init__(self, terminal: Commands, threads: Threads, closing: asyncio.Event) -> None:
         self._terminal = terminal
         self._threads = threads
         self._closing = closing
@@ -277,7 +287,7 @@ class _RawOutput(Response):
             gone.cancel()
 
 
-def command_endpoints(terminal: Terminal, threads: Threads, closing: asyncio.Event) -> list[Endpoint]:
+def command_endpoints(terminal: Commands, threads: Threads, closing: asyncio.Event) -> list[Endpoint]:
     """What is served of commands."""
     own = CommandEndpoints(terminal, threads, closing)
     text: dict[str, Any] = {"type": "string"}

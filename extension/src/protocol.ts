@@ -1,0 +1,474 @@
+// What a hub and a window say to each other. Written by generate.py from src/glovebox/protocol/window.py:
+// change that, and run `.venv/bin/python extension/generate.py`.
+
+/** The largest piece of a file that goes in one message. */
+export const PIECE = 1048576;
+
+/**
+ * `waiting`: it registered and has not connected yet. `unresponsive`: it is connected, but its main thread
+ * does not answer. `paused`: its user has paused it. `away`: the connection broke, and may come back.
+ */
+export type WindowStatus =
+  | "waiting"
+  | "connected"
+  | "unresponsive"
+  | "paused"
+  | "away";
+
+export type Kind =
+  | "file"
+  | "directory"
+  | "other";
+
+/** Why a window refuses or fails. */
+export type FailureCode =
+  | "not_found"
+  | "is_directory"
+  | "not_directory"
+  | "exists"
+  | "not_empty"
+  | "outside_workspace"
+  | "no_folder"
+  | "untrusted"
+  | "unsaved_changes"
+  | "changed_meanwhile"
+  | "not_saved"
+  | "busy"
+  | "no_session"
+  | "bad_pattern"
+  | "paused"
+  | "disconnected"
+  | "unsupported"
+  | "failed";
+
+export type Order =
+  | Run
+  | RunApart
+  | Input
+  | EndSession
+  | Stat
+  | Read
+  | Write
+  | Put
+  | Land
+  | Drop
+  | List
+  | Glob
+  | Grep
+  | MakeDirectory
+  | Move
+  | Delete;
+
+export type Answer =
+  | Done
+  | RunEnded
+  | PathInfo
+  | Content
+  | Written
+  | Entries
+  | Found
+  | Lines;
+
+export type Told =
+  | Printed
+  | Succeeded
+  | Failed;
+
+/** A folder of the workspace. */
+export interface Folder {
+  name: string;
+  path: string;
+}
+
+/** A window introduces itself. */
+export interface Registration {
+  /** Made up by the window when it starts; a window that registers again takes the place of itself. */
+  instance: string;
+  /** What the user calls the workspace. */
+  name: string;
+  /** None if no folder is open. */
+  folders: Folder[];
+  vscode_version: string;
+  extension_version: string;
+  /** The kinds of orders that it carries out. */
+  capabilities: string[];
+  /** Whether the user trusts the workspace; commands and changes are refused otherwise. */
+  trusted?: boolean;
+  app?: string;
+  remote?: string;
+  pid?: number;
+}
+
+/** What a window is called from now on, and what proves that it is the one. */
+export interface Registered {
+  id: string;
+  secret: string;
+  /** How often the window has to say that its main thread answers. */
+  heartbeat_seconds: number;
+  /** How long the hub waits for a window whose connection broke. */
+  grace_seconds: number;
+}
+
+/** The window's main thread has just answered, after so many milliseconds. */
+export interface Heartbeat {
+  secret: string;
+  main_thread_ms: number;
+}
+
+/** A window, as the hub lists it. */
+export interface Window {
+  id: string;
+  name: string;
+  folders: Folder[];
+  vscode_version: string;
+  extension_version: string;
+  capabilities: string[];
+  trusted: boolean;
+  app: string;
+  remote: string;
+  pid: number;
+  status: WindowStatus;
+  /** Seconds since 1970. */
+  registered: number;
+  /** When it last proved that it answers. */
+  seen: number;
+  /** The path below the hub's address under which it is a box. */
+  path: string;
+}
+
+/** The first words of a window on a connection (event `hello`). */
+export interface Hello {
+  /** Orders that it is carrying out or has results of that were not acknowledged. */
+  orders: string[];
+  paused: boolean;
+  trusted: boolean;
+  folders: Folder[];
+}
+
+/** Something about the window is different now (event `changed`). */
+export interface Changed {
+  paused: boolean;
+  trusted: boolean;
+  folders: Folder[];
+}
+
+/** It is done, and there is nothing else to say. */
+export interface Done {
+  kind: "done";
+}
+
+/** A command has ended. */
+export interface RunEnded {
+  kind: "run_ended";
+  /** None if nobody knows. */
+  exit_code: number | null;
+  /** The directory that the shell is in now; empty if nobody knows. */
+  cwd: string;
+  /** Whether the shell itself ended with it. */
+  shell_ended?: boolean;
+  /**
+   * How it was run: with VS Code's shell integration, by a script in a shell without it, or as a process
+   * of its own.
+   */
+  how?: "integration" | "script" | "process";
+}
+
+/** What is at a path. */
+export interface PathInfo {
+  kind: "path_info";
+  exists: boolean;
+  type?: Kind;
+  size?: number;
+  /** Seconds since 1970. */
+  modified?: number;
+  /** It is open in an editor with changes that are not saved. */
+  unsaved?: boolean;
+}
+
+/** A piece of a file: what its editor shows if it has unsaved changes, else what is on the disk. */
+export interface Content {
+  kind: "content";
+  data: Uint8Array;
+  /** Of the whole file. */
+  size: number;
+  unsaved?: boolean;
+}
+
+/** A file was written. */
+export interface Written {
+  kind: "written";
+  created: boolean;
+}
+
+/** Something in a directory. */
+export interface Entry {
+  name: string;
+  type: Kind;
+  is_link?: boolean;
+}
+
+/** What is in a directory, in no particular order. */
+export interface Entries {
+  kind: "entries";
+  entries: Entry[];
+}
+
+/** Paths that match, newest first. */
+export interface Found {
+  kind: "found";
+  paths: string[];
+  /** Whether the search ended before it had seen everything. */
+  incomplete?: boolean;
+}
+
+/** A line that matches, with lines around it. */
+export interface Line {
+  path: string;
+  /** Counted from 1. */
+  line: number;
+  text: string;
+  before?: string[];
+  after?: string[];
+}
+
+/** Lines that match, by path and number. */
+export interface Lines {
+  kind: "lines";
+  lines: Line[];
+  incomplete?: boolean;
+}
+
+/**
+ * Run a command in the terminal of a session, opened if there is none; what it prints is told.
+ *
+ * One at a time in each session: while one runs, another is refused with `busy`.
+ */
+export interface Run {
+  kind: "run";
+  session: string;
+  command: string;
+  /** Where a terminal that has to be opened starts; empty for the first folder. */
+  cwd: string;
+}
+
+/** Run a command in a process of its own, which leaves no trace in any shell. */
+export interface RunApart {
+  kind: "run_apart";
+  command: string;
+  cwd: string;
+}
+
+/** Type something for what runs in a session, as it is: `\r` is the Enter key, `\x03` is Ctrl-C. */
+export interface Input {
+  kind: "input";
+  session: string;
+  text: string;
+}
+
+/** Close the terminal of a session, and end what runs in it. */
+export interface EndSession {
+  kind: "end_session";
+  session: string;
+}
+
+/** Look at what is at a path. */
+export interface Stat {
+  kind: "stat";
+  path: string;
+}
+
+/** Read a piece of a file. */
+export interface Read {
+  kind: "read";
+  path: string;
+  offset: number;
+  length: number;
+}
+
+/** Have a file hold this; missing directories are made. Editors that show it stay in step. */
+export interface Write {
+  kind: "write";
+  path: string;
+  data: Uint8Array;
+  /** SHA-256 in hex of what the file must hold before; empty for anything. */
+  expected: string;
+  /** There must not be a file yet. */
+  exclusive: boolean;
+}
+
+/** Keep another piece of an upload, outside of the workspace, until it lands or is dropped. */
+export interface Put {
+  kind: "put";
+  upload: string;
+  data: Uint8Array;
+}
+
+/** Have an upload take its place as a file; missing directories are made. */
+export interface Land {
+  kind: "land";
+  upload: string;
+  path: string;
+}
+
+/** Forget an upload. */
+export interface Drop {
+  kind: "drop";
+  upload: string;
+}
+
+/** What is in a directory. */
+export interface List {
+  kind: "list";
+  path: string;
+}
+
+/** Find files whose path below `path` matches a glob of VS Code. */
+export interface Glob {
+  kind: "glob";
+  path: string;
+  pattern: string;
+  /** Also what begins with a dot, and what git ignores. */
+  hidden: boolean;
+  ignored: boolean;
+  most: number;
+}
+
+/** Find lines that match a regular expression in files below `path`, or in that file. */
+export interface Grep {
+  kind: "grep";
+  path: string;
+  pattern: string;
+  literal: boolean;
+  ignore_case: boolean;
+  /** A glob that chooses files; empty for all. */
+  include: string;
+  hidden: boolean;
+  ignored: boolean;
+  before: number;
+  after: number;
+  most: number;
+}
+
+/** Make a directory and its parents. */
+export interface MakeDirectory {
+  kind: "make_directory";
+  path: string;
+}
+
+/** Give a file or directory another path. */
+export interface Move {
+  kind: "move";
+  path: string;
+  to: string;
+  overwrite: boolean;
+}
+
+/** Remove a file, or a directory with all that is in it. */
+export interface Delete {
+  kind: "delete";
+  path: string;
+  recursive: boolean;
+}
+
+/** An order on its way (event `order`); acknowledged when the window has it. */
+export interface Ordered {
+  id: string;
+  order: Order;
+}
+
+/** Nobody waits for an order any more (event `cancel`). A command in a terminal goes on. */
+export interface Cancelled {
+  id: string;
+}
+
+/** A command has printed something: as the terminal got it, control sequences included. */
+export interface Printed {
+  kind: "printed";
+  id: string;
+  number: number;
+  text: string;
+}
+
+/** It worked. Nothing else is told of it. */
+export interface Succeeded {
+  kind: "succeeded";
+  id: string;
+  number: number;
+  answer: Answer;
+}
+
+/** It did not work. Nothing else is told of it. */
+export interface Failed {
+  kind: "failed";
+  id: string;
+  number: number;
+  code: FailureCode;
+  message: string;
+}
+
+/** The user ends the connection (event `leaving`). */
+export interface Leaving {
+  reason: string;
+}
+
+/** What answers each kind of order. */
+export interface AnswerTo {
+  run: RunEnded;
+  run_apart: RunEnded;
+  input: Done;
+  end_session: Done;
+  stat: PathInfo;
+  read: Content;
+  write: Written;
+  put: Done;
+  land: Written;
+  drop: Done;
+  list: Entries;
+  glob: Found;
+  grep: Lines;
+  make_directory: Done;
+  move: Done;
+  delete: Done;
+}
+
+/** Every kind of order. */
+export const ORDERS: readonly Order["kind"][] = [
+  "run",
+  "run_apart",
+  "input",
+  "end_session",
+  "stat",
+  "read",
+  "write",
+  "put",
+  "land",
+  "drop",
+  "list",
+  "glob",
+  "grep",
+  "make_directory",
+  "move",
+  "delete",
+];
+
+/** Every reason there is. */
+export const FAILURES: readonly FailureCode[] = [
+  "not_found",
+  "is_directory",
+  "not_directory",
+  "exists",
+  "not_empty",
+  "outside_workspace",
+  "no_folder",
+  "untrusted",
+  "unsaved_changes",
+  "changed_meanwhile",
+  "not_saved",
+  "busy",
+  "no_session",
+  "bad_pattern",
+  "paused",
+  "disconnected",
+  "unsupported",
+  "failed",
+];

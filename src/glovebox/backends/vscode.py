@@ -1,0 +1,391 @@
+"""A VS Code window that its user has connected to a hub."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+import msgspec
+
+from glovebox.client.backend import Address, BoxInfo, Report, State
+from glovebox.client.patience import Lost
+from glovebox.client.spec import BoxSpec
+from glovebox.errors import (
+    BackendError,
+    BadAnswer,
+    BadSpec,
+    BoxUnreachable,
+    DeadlineExceeded,
+    GloveboxError,
+    InvalidKey,
+    NoHub,
+    NoSuchBox,
+    NotSupported,
+    NoWindow,
+    SeveralWindows,
+)
+from glovebox.protocol.base import Message
+from glovebox.protocol.window import Window, WindowStatus
+from glovebox.settings.host import HostSettings
+
+NAME = "vscode"
+#: What cannot be had of a window that is there already.
+_SETTLED = (
+    "image",
+    "build",
+    "volumes",
+    "plugins",
+    "browser",
+    "user",
+    "arguments",
+    "key",
+    "memory",
+    "cpus",
+    "pids",
+    "network",
+    "networks",
+    "runtime",
+    "isolation",
+    "ports",
+    "port",
+)
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_DISCOVER = "/api/vscode/discover"
+_HUB_LIMIT = 10.0
+#: The first command in a window has to wait for its terminal.
+_EXPORT_LIMIT = 60.0
+_STATES: dict[WindowStatus, State] = {
+    "waiting": "starting",
+    "connected": "running",
+    "unresponsive": "stopped",
+    "paused": "paused",
+    "away": "starting",
+}
+#: What is said of a window that cannot be used right now.
+_UNUSABLE: dict[WindowStatus, str] = {
+    "waiting": "it has registered and not connected yet: try again in a moment",
+    "unresponsive": "it is connected, but does not answer: look at it, or reload it",
+    "paused": 'its user has paused it: run "Glovebox: Resume Agent" in it',
+    "away": "its connection broke, and it may come back: is its machine awake?",
+}
+_CONNECT = (
+    "Connect one: install the Glovebox extension in VS Code, open the folder to work in, and run "
+    '"Glovebox: Connect" from the command palette (Ctrl+Shift+P). `glovebox ls` then shows the window.'
+)
+
+
+class _HubFile(Message):
+    url: str
+    key: str
+
+
+class _Ran(Message):
+    content: str
+    extras: dict[str, Any]
+
+
+class WindowSandbox:
+    """A window as a box. It is used, never ended."""
+
+    def __init__(self, hub: _Hub, window: Window) -> None:
+        self._hub = hub
+        self._window = window
+
+    @property
+    def name(self) -> str:
+        """What the hub calls the window."""
+        return self._window.id
+
+    @property
+    def address(self) -> Address:
+        """Where it answers: below the hub's address, with the hub's key."""
+        return Address(url=self._hub.address.url + self._window.path, key=self._hub.address.key)
+
+    @property
+    def workspace(self) -> str:
+        """The first folder of the window."""
+        return self._window.folders[0].path if self._window.folders else "/"
+
+    @property
+    def ports(self) -> Mapping[int, str]:
+        """What listens there is on the machine of the window already."""
+        return {}
+
+    async def info(self) -> BoxInfo:
+        """How it is now."""
+        try:
+            found = await self._hub.windows(id=self.name)
+        except NoHub:
+            found = []
+        if not found:
+            return BoxInfo(name=self.name, backend=NAME, state="missing", keep=True)
+        return described(found[0], self._hub.address.url)
+
+    async def pause(self) -> None:
+        """It is not ours to pause.
+
+        Raises:
+            NotSupported: always.
+        """
+        raise NotSupported(
+            'A VS Code window is paused by its user only: run "Glovebox: Pause Agent" in the window.'
+        )
+
+    async def resume(self) -> None:
+        """Nothing, if it can be used.
+
+        Raises:
+            NotSupported: it cannot, and only its user can change that.
+        """
+        found = await self._hub.windows(id=self.name)
+        if not found:
+            raise NotSupported(f"The VS Code window {self.name} is gone. {_CONNECT}")
+        if found[0].status != "connected":
+            raise NotSupported(f"A VS Code window goes on when its user wants it: {_problem(found[0])}.")
+
+    async def stop(self) -> None:
+        """It is not ours to end.
+
+        Raises:
+            NotSupported: always.
+        """
+        raise NotSupported('A VS Code window is its user\'s: close it, or run "Glovebox: Disconnect" in it.')
+
+    async def delete(self) -> None:
+        """Leave it as it is: it is its user's."""
+
+    async def logs(self, *, follow: bool = False) -> AsyncIterator[str]:
+        """What a window prints is not seen here.
+
+        Raises:
+            NotSupported: always.
+        """
+        raise NotSupported('A VS Code window shows its log itself: run "Glovebox: Show Log" in it.')
+        yield ""
+
+
+class VSCodeBackend:
+    """The windows of a hub."""
+
+    def __init__(self, settings: HostSettings) -> None:
+        self._settings = settings
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return NAME
+
+    async def start(self, spec: BoxSpec, report: Report) -> WindowSandbox:
+        """The window that is meant: the one there is, or the one with that workspace or name.
+
+        Raises:
+            NoHub: no hub answers.
+            NoWindow: no window fits, or it cannot be used right now.
+            SeveralWindows: more than one does.
+            NotSupported: something is wanted that a window cannot be.
+            BadSpec: a variable cannot have that name.
+        """
+        for field in _SETTLED:
+            if getattr(spec, field):
+                raise NotSupported(
+                    f"A VS Code window is what it is: {field} cannot be chosen. Leave it out, or start a "
+                    "box with another backend."
+                )
+        exports = _exports(spec.env)
+        hub = await self._hub()
+        sandbox = WindowSandbox(hub, await asyncio.to_thread(_chosen, await hub.windows(), spec))
+        if exports:
+            await _run(sandbox.address, exports)
+        return sandbox
+
+    async def attach(self, name: str) -> WindowSandbox:
+        """The window with that id, or the only one with that workspace.
+
+        Raises:
+            NoSuchBox: there is none.
+        """
+        try:
+            hub = await self._hub()
+            windows = await hub.windows()
+        except NoHub as error:
+            raise NoSuchBox(str(error)) from error
+        found = [window for window in windows if window.id == name]
+        found = found or [window for window in windows if name and window.name == name]
+        if len(found) != 1:
+            how_many = "Several VS Code windows are" if found else "No VS Code window is"
+            raise NoSuchBox(f"{how_many} called {name!r}.{_listed(windows)}")
+        return WindowSandbox(hub, found[0])
+
+    async def boxes(self) -> list[BoxInfo]:
+        """The windows of the hub, the oldest first; none if no hub was named and none runs."""
+        try:
+            hub = await self._hub()
+            return [described(window, hub.address.url) for window in await hub.windows()]
+        except NoHub:
+            if self._settings.hub_url:
+                raise
+            return []
+
+    async def sweep(self) -> list[str]:
+        """Nothing here is ours to remove."""
+        return []
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+    async def _hub(self) -> _Hub:
+        url, key = self._settings.hub_url.rstrip("/"), self._settings.hub_key
+        if not (url and key):
+            left = await asyncio.to_thread(self._left)
+            if left is None and not url:
+                raise NoHub(
+                    "No hub for VS Code windows runs on this machine. Start one: glovebox hub. "
+                    "Or name one that runs elsewhere with GLOVEBOX_HUB_URL and GLOVEBOX_HUB_KEY."
+                )
+            if left is not None and url in ("", left.url.rstrip("/")):
+                url, key = left.url.rstrip("/"), key or left.key
+        return _Hub(Address(url=url, key=key))
+
+    def _left(self) -> _HubFile | None:
+        """What the hub of this machine has left for its user's programs. Blocks."""
+        path = self._settings.hub_file
+        try:
+            return msgspec.json.decode(path.read_bytes(), type=_HubFile)
+        except FileNotFoundError:
+            return None
+        except (OSError, msgspec.DecodeError) as error:
+            raise NoHub(
+                f"What the hub has left in {path} cannot be read ({error}). Start it again: glovebox hub."
+            ) from error
+
+
+class _Hub:
+    """A hub, asked over HTTP."""
+
+    def __init__(self, address: Address) -> None:
+        self.address = address
+
+    async def windows(self, **query: str) -> list[Window]:
+        """The windows that it knows.
+
+        Raises:
+            NoHub: it does not answer, or is none.
+            InvalidKey: it wants another key.
+        """
+        from glovebox.client.connection import Connection
+
+        connection = Connection(self.address, patience=0)
+        try:
+            answer = await connection.request("GET", _DISCOVER, query=query, limit=_HUB_LIMIT)
+            return msgspec.json.decode(answer, type=list[Window])
+        except InvalidKey as error:
+            raise InvalidKey(
+                f"The hub at {self.address.url} wants another key: set GLOVEBOX_HUB_KEY to the one that "
+                "`glovebox hub` shows the place of."
+            ) from error
+        except (BoxUnreachable, DeadlineExceeded) as error:
+            raise NoHub(
+                f"No hub answers at {self.address.url}. Start one: glovebox hub. Or say where it is with "
+                "GLOVEBOX_HUB_URL and GLOVEBOX_HUB_KEY."
+            ) from error
+        except (GloveboxError, msgspec.DecodeError) as error:
+            raise NoHub(f"What answers at {self.address.url} is no hub: {error}") from error
+        finally:
+            await connection.close()
+
+
+def described(window: Window, hub: str) -> BoxInfo:
+    """A window, as a box is listed."""
+    return BoxInfo(
+        name=window.id,
+        backend=NAME,
+        state=_STATES[window.status],
+        url=hub + window.path if window.status == "connected" else "",
+        workspace=window.folders[0].path if window.folders else "",
+        created=window.registered,
+        keep=True,
+        labels={"workspace": window.name, "status": window.status, "vscode": window.vscode_version},
+    )
+
+
+def _chosen(windows: list[Window], spec: BoxSpec) -> Window:
+    """The window that is meant. Blocks: paths are looked at."""
+    if not windows:
+        raise NoWindow(f"No VS Code window is connected to the hub. {_CONNECT}")
+    fitting, wanted = windows, ""
+    if spec.name:
+        fitting = [window for window in windows if spec.name in (window.id, window.name)]
+        wanted = f" is called {spec.name!r}"
+    if spec.workspace:
+        place = _real(spec.workspace)
+        fitting = [window for window in fitting if place in {_real(one.path) for one in window.folders}]
+        wanted += f"{' and' if wanted else ''} has the folder {spec.workspace}"
+    if not fitting:
+        raise NoWindow(f"No VS Code window that is connected{wanted}.{_listed(windows)} {_CONNECT}")
+    usable = [window for window in fitting if window.status == "connected"]
+    if not usable:
+        problems = "; ".join(f"VS Code window {_problem(window)}" for window in fitting)
+        raise NoWindow(f"{problems}. {_CONNECT.replace('Connect one', 'Or connect another')}")
+    if len(usable) > 1:
+        raise SeveralWindows(
+            "Several VS Code windows fit. Say which one is meant: its id as BoxSpec(name=...), or its folder "
+            f"as BoxSpec(workspace=...).{_listed(usable)}"
+        )
+    return usable[0]
+
+
+def _real(path: str) -> str:
+    return os.path.realpath(os.path.expanduser(path))
+
+
+def _problem(window: Window) -> str:
+    """Why a window cannot be used."""
+    return f"{window.id} ({window.name}): {_UNUSABLE.get(window.status, window.status)}"
+
+
+def _listed(windows: list[Window]) -> str:
+    """A line for each window."""
+    return "".join(
+        f"\n  {window.id}  {window.name}  {', '.join(one.path for one in window.folders) or 'no folder'}  "
+        f"({window.status})"
+        for window in windows
+    )
+
+
+def _exports(env: Mapping[str, str]) -> str:
+    """What gives the main shell of a window its variables."""
+    from glovebox.client.shell import quoted
+
+    for name in env:
+        if not _VARIABLE.fullmatch(name):
+            raise BadSpec(f"{name!r} cannot name a variable: use letters, digits and underscores.")
+    return " ".join(f"export {name}={quoted(value)};" for name, value in env.items())
+
+
+async def _run(address: Address, command: str) -> None:
+    """Run a command of our own in the main shell of a window.
+
+    Raises:
+        BackendError: it could not be.
+        WindowError: the window cannot be asked.
+    """
+    from glovebox.client.connection import Connection
+
+    args = {"command": command, "blocking": True, "hidden": True}
+    action = {"action": "run", "args": args, "timeout": _EXPORT_LIMIT}
+    body = msgspec.json.encode({"action": action})
+    connection = Connection(address)
+    try:
+        answer = await connection.request("POST", "/execute_action", body=body, limit=_EXPORT_LIMIT + 5)
+        ran = msgspec.json.decode(answer, type=_Ran)
+    except msgspec.DecodeError as error:
+        raise BadAnswer(f"What answers at {address.url} is no window.") from error
+    except Lost as error:
+        raise NoHub(str(error)) from error
+    finally:
+        await connection.close()
+    if ran.extras.get("metadata", {}).get("exit_code") != 0:
+        raise BackendError(f"The variables could not be set in the VS Code window: {ran.content}")

@@ -1,0 +1,100 @@
+"""A VS Code window as the one plugin of a box."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from glovebox.box.executor import Call, Handler, Observer, Outcome
+from glovebox.box.plugin import Context, Plugin
+from glovebox.box.system.stats import Stats
+from glovebox.http.endpoints import Endpoint, Socket
+from glovebox.hub.hands import Hands
+from glovebox.hub.window.endpoints import ShellEndpoints
+from glovebox.hub.window.files import WindowFiles
+from glovebox.hub.window.paths import WindowPaths
+from glovebox.hub.window.refusing import refusing_endpoints, refusing_handlers
+from glovebox.hub.window.searching import WindowSearch
+from glovebox.hub.window.terminal import WindowTerminal
+from glovebox.hub.window.transfer import WindowTransfer
+from glovebox.protocol.base import Action
+
+
+class WindowPlugin(Plugin):
+    """Turns actions into orders to a window."""
+
+    name = "window"
+    starts = "first"
+
+    def __init__(self, context: Context, hands: Hands) -> None:
+        super().__init__(context)
+        self._hands = hands
+        self._stats = Stats()
+        self.terminal = WindowTerminal(
+            hands,
+            no_change_timeout=context.settings.no_change_timeout_seconds,
+            events=context.events,
+            threads=context.threads,
+        )
+        self._files = WindowFiles(hands, terminal=self.terminal, threads=context.threads)
+        self._paths = WindowPaths(hands, self.terminal)
+        self._search = WindowSearch(hands, self.terminal)
+        self._transfer = WindowTransfer(
+            hands, terminal=self.terminal, settings=context.settings, threads=context.threads
+        )
+        context.services.shell = self.terminal
+        context.services.outputs = self.terminal
+
+    async def stop(self) -> None:
+        """Let go of commands and forget the history of edits; the window goes on."""
+        await self.terminal.close()
+        await self._files.close()
+
+    async def health(self) -> dict[str, Any]:
+        """How the window is."""
+        window = self._hands.window
+        return {"id": window.id, "name": window.name, "status": window.status, "seen": window.seen}
+
+    def handlers(self) -> Iterable[Handler]:
+        """What a window carries out."""
+        return [
+            self.terminal.run,
+            *self._files.handlers(),
+            *self._search.handlers(),
+            *self._paths.handlers(),
+        ]
+
+    def refusals(self) -> Iterable[Handler]:
+        """Words for what a window cannot do."""
+        return refusing_handlers()
+
+    def endpoints(self) -> Iterable[Endpoint | Socket]:
+        """Terminals, transfers, and words for what is missing."""
+        return [
+            *ShellEndpoints(self.terminal, self._stats, self.context).endpoints(),
+            *self._transfer.endpoints(),
+            *refusing_endpoints(),
+        ]
+
+    def gauges(self) -> Mapping[str, float]:
+        """How many sessions there are."""
+        return {"sessions": len(self.terminal.sessions())}
+
+    def observers(self) -> Iterable[Observer]:
+        """Notes when the window was last asked for something."""
+        return (_LastAction(self._stats),)
+
+
+class _LastAction:
+    """Actions count when they begin and when they end, so a long one is not taken for idleness."""
+
+    def __init__(self, stats: Stats) -> None:
+        self._stats = stats
+
+    def started(self, action: Action[Any], call: Call) -> None:
+        """An action begins."""
+        self._stats.action_accepted()
+
+    def finished(self, outcome: Outcome) -> None:
+        """It ended."""
+        self._stats.action_accepted()
