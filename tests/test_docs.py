@@ -12,6 +12,7 @@ from glovebox import settings
 from glovebox.box import registry
 from glovebox.errors import GloveboxError
 from glovebox.protocol.openhands import Codec
+from glovebox.settings.declaring import Option
 from tests.support.running import RunningBox
 
 ROOT = Path(__file__).parent.parent
@@ -29,7 +30,7 @@ def error_classes(root: type[GloveboxError] = GloveboxError) -> Iterator[type[Gl
         yield from error_classes(child)
 
 
-def setting_row(option: settings.Option) -> str:
+def setting_row(option: Option) -> str:
     default = " ".join(option.default) if isinstance(option.default, tuple) else str(option.default)
     shown = f"`{default}`" if default else "none"
     return f"| `{option.flag}` | `{option.variable}` | {shown} | {option.help} |"

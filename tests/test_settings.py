@@ -7,6 +7,7 @@ import pytest
 
 from glovebox import settings
 from glovebox.errors import SettingsError
+from glovebox.settings.declaring import parse_size
 
 
 def parsed(*argv: str) -> dict[str, object]:
@@ -107,4 +108,4 @@ def test_a_key_file_that_is_missing_or_empty_is_refused(tmp_path: Path) -> None:
     ("text", "size"), [("10", 10), ("1K", 1024), ("500M", 500 << 20), ("2GiB", 2 << 30), ("1tb", 1 << 40)]
 )
 def test_sizes_may_have_units(text: str, size: int) -> None:
-    assert settings.parse_size(text) == size
+    assert parse_size(text) == size

@@ -70,7 +70,7 @@ def test_a_second_hub_says_which_one_is_there(tmp_path: Path) -> None:
         assert f"process {hub.process.pid}, {hub.url}" in second.stderr
         taken = start(tmp_path, str(hub.port), "--state-dir", str(tmp_path / "other"))
         assert taken.returncode == 3
-        assert f"cannot listen on 127.0.0.1 port {hub.port}" in taken.stderr
+        assert f"Cannot listen on 127.0.0.1 port {hub.port}" in taken.stderr
         assert hub.address_file.exists()
 
 

@@ -15,14 +15,13 @@ from starlette.types import ASGIApp
 from glovebox import settings as box_settings
 from glovebox.box.startup import Startup
 from glovebox.box.threads import Threads
-from glovebox.errors import StartupError
 from glovebox.hub.app import create_hub_app
 from glovebox.hub.registry import Registry
 from glovebox.hub.sockets import LARGEST, Sockets
 from glovebox.hub.state import StateDir
 from glovebox.hub.windows import Windows
 from glovebox.protocol.window import Window
-from glovebox.server.listening import WEBSOCKETS, SignalledServer
+from glovebox.server.listening import WEBSOCKETS, SignalledServer, address_of, bind
 from glovebox.server.quick_uvicorn import Config
 from glovebox.settings import Settings
 from glovebox.settings.hub import HubSettings
@@ -68,7 +67,7 @@ async def serve(settings: HubSettings, state: StateDir, announce: Announce) -> N
     """
     startup = Startup()
     box_settings.load({}, settings.box_environment)  # better now than with the first window
-    listener = _bind(settings.host, settings.port)
+    listener = bind(settings.host, settings.port, "hub")
     address = _address(listener)
     threads = Threads("glovebox-hub", 2)
     key = settings.key or state.key()
@@ -131,28 +130,12 @@ def _settings_of(window: Window, key: str, settings: HubSettings) -> Settings:
     return box_settings.load(flags, {**settings.box_environment, "SESSION_API_KEY": key})
 
 
-def _bind(host: str, port: int) -> socket.socket:
-    try:
-        family, kind, protocol, _, where = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        listener = socket.socket(family, kind, protocol)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(where)
-    except OSError as error:
-        raise StartupError(
-            f"The hub cannot listen on {host} port {port}: {error.strerror or error}. "
-            "Choose another port (glovebox hub PORT), or 0 for any free one."
-        ) from error
-    listener.setblocking(False)
-    return listener
-
-
 def _address(listener: socket.socket) -> str:
     """Where programs of this machine reach it."""
-    host, port = listener.getsockname()[:2]
-    address = ipaddress.ip_address(host.partition("%")[0])
-    if address.is_unspecified:
-        host = "127.0.0.1" if address.version == 4 else "::1"
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    host = ipaddress.ip_address(listener.getsockname()[0].partition("%")[0])
+    if host.is_unspecified:
+        return address_of(listener, "127.0.0.1" if host.version == 4 else "::1")
+    return address_of(listener)
 
 
 def main(settings: HubSettings, announce: Announce) -> None:

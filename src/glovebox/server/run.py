@@ -10,9 +10,8 @@ from collections.abc import Awaitable, Callable
 
 from glovebox.box.box import Box
 from glovebox.box.startup import Startup
-from glovebox.errors import StartupError
 from glovebox.server.app import create_app
-from glovebox.server.listening import WEBSOCKETS, SignalledServer
+from glovebox.server.listening import WEBSOCKETS, SignalledServer, address_of, bind
 from glovebox.server.quick_uvicorn import Config
 from glovebox.server.viewer import start_viewer
 from glovebox.settings import Settings
@@ -73,8 +72,8 @@ async def serve(settings: Settings, startup: Startup, announce: Announce) -> Non
         StartupError: the port is taken or the box cannot be opened.
     """
     with startup.step("bind"):
-        listener = _bind(settings.host, settings.port)
-    address = _address(listener)
+        listener = bind(settings.host, settings.port, "serve")
+    address = address_of(listener)
     async with Box(settings, startup, ports=(listener.getsockname()[1],)) as box:
         with startup.step("application"):
             config = Config(
@@ -112,27 +111,6 @@ async def serve(settings: Settings, startup: Startup, announce: Announce) -> Non
 def _ready(box: Box, address: str, announce: Announce) -> None:
     announce(address, box.startup.ready(), box.plugins.hints())
     box.begin()
-
-
-def _bind(host: str, port: int) -> socket.socket:
-    """Take the port at once, without listening: a caller is refused until the box can answer."""
-    try:
-        family, kind, protocol, _, where = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        listener = socket.socket(family, kind, protocol)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(where)
-    except OSError as error:
-        raise StartupError(
-            f"Cannot listen on {host} port {port}: {error.strerror or error}. "
-            "Choose another port (glovebox serve PORT), or 0 for any free one."
-        ) from error
-    listener.setblocking(False)
-    return listener
-
-
-def _address(listener: socket.socket) -> str:
-    host, port = listener.getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def main(settings: Settings, startup: Startup, announce: Announce) -> None:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from typing import Any
 
-from glovebox.box.executor import Call, Observer, Outcome
+from glovebox.box.executor import Observer
 from glovebox.box.plugin import Context, Plugin
 from glovebox.box.system.endpoints import SystemEndpoints
 from glovebox.box.system.memory_monitor import MemoryMonitor
-from glovebox.box.system.stats import Stats
+from glovebox.box.system.stats import LastAction, Stats
 from glovebox.http.endpoints import Endpoint
-from glovebox.protocol.base import Action
 
 
 class SystemPlugin(Plugin):
@@ -51,19 +49,4 @@ class SystemPlugin(Plugin):
 
     def observers(self) -> Iterable[Observer]:
         """Notes when the box was last asked for something."""
-        return (_LastAction(self.stats),)
-
-
-class _LastAction:
-    """Actions count when they begin and when they end, so a long one is not taken for idleness."""
-
-    def __init__(self, stats: Stats) -> None:
-        self._stats = stats
-
-    def started(self, action: Action[Any], call: Call) -> None:
-        """An action begins."""
-        self._stats.action_accepted()
-
-    def finished(self, outcome: Outcome) -> None:
-        """It ended."""
-        self._stats.action_accepted()
+        return (LastAction(self.stats),)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from glovebox.protocol.base import Message
+from glovebox.box.executor import Call, Outcome
+from glovebox.protocol.base import Action, Message
 
 if TYPE_CHECKING:
     import psutil
@@ -119,3 +120,18 @@ class Stats:
         except (AttributeError, OSError, psutil.Error):  # not on macOS, not readable in some containers
             return Io(read_bytes=0, write_bytes=0)
         return Io(read_bytes=counters.read_bytes, write_bytes=counters.write_bytes)
+
+
+class LastAction:
+    """Actions count when they begin and when they end, so a long one is not taken for idleness."""
+
+    def __init__(self, stats: Stats) -> None:
+        self._stats = stats
+
+    def started(self, action: Action[Any], call: Call) -> None:
+        """An action begins."""
+        self._stats.action_accepted()
+
+    def finished(self, outcome: Outcome) -> None:
+        """It ended."""
+        self._stats.action_accepted()

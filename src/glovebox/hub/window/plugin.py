@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from glovebox.box.executor import Call, Handler, Observer, Outcome
+from glovebox.box.executor import Handler, Observer
 from glovebox.box.plugin import Context, Plugin
-from glovebox.box.system.stats import Stats
+from glovebox.box.system.stats import LastAction, Stats
 from glovebox.http.endpoints import Endpoint, Socket
 from glovebox.hub.hands import Hands
 from glovebox.hub.window.endpoints import ShellEndpoints
@@ -17,7 +17,6 @@ from glovebox.hub.window.refusing import refusing_endpoints, refusing_handlers
 from glovebox.hub.window.searching import WindowSearch
 from glovebox.hub.window.terminal import WindowTerminal
 from glovebox.hub.window.transfer import WindowTransfer
-from glovebox.protocol.base import Action
 
 
 class WindowPlugin(Plugin):
@@ -82,19 +81,4 @@ class WindowPlugin(Plugin):
 
     def observers(self) -> Iterable[Observer]:
         """Notes when the window was last asked for something."""
-        return (_LastAction(self._stats),)
-
-
-class _LastAction:
-    """Actions count when they begin and when they end, so a long one is not taken for idleness."""
-
-    def __init__(self, stats: Stats) -> None:
-        self._stats = stats
-
-    def started(self, action: Action[Any], call: Call) -> None:
-        """An action begins."""
-        self._stats.action_accepted()
-
-    def finished(self, outcome: Outcome) -> None:
-        """It ended."""
-        self._stats.action_accepted()
+        return (LastAction(self._stats),)

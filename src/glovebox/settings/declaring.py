@@ -1,0 +1,167 @@
+"""How settings are declared, and read from flags and the environment."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from glovebox.errors import SettingsError
+
+TRUTHY = frozenset({"1", "true", "t", "yes", "y", "on"})
+FALSY = frozenset({"0", "false", "f", "no", "n", "off", ""})
+SIZE_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """How one setting is spelled: its flag, its variable, and what it does."""
+
+    name: str
+    flag: str
+    variable: str
+    help: str
+    default: Any
+    parse: Any
+    metavar: str | None
+    many: bool
+    secret: bool
+
+
+def setting(
+    default: Any,
+    *,
+    flag: str,
+    variable: str,
+    help: str,
+    parse: Any = str,
+    metavar: str | None = None,
+    many: bool = False,
+    secret: bool = False,
+) -> Any:
+    """A field of a class of settings."""
+    metadata = {"flag": flag, "variable": variable, "help": help, "parse": parse}
+    metadata |= {"metavar": metavar, "many": many, "secret": secret}
+    return dataclasses.field(default=default, metadata=metadata, repr=not secret)
+
+
+def parse_flag(text: str) -> bool:
+    """Yes or no, in the spellings the contract knows."""
+    if text.strip().lower() in TRUTHY:
+        return True
+    if text.strip().lower() in FALSY:
+        return False
+    raise ValueError(f"{text!r} is neither yes nor no; use true or false")
+
+
+def parse_size(text: str) -> int:
+    """A number of bytes, with an optional K, M, G or T."""
+    number, unit = text.strip().lower().removesuffix("ib").removesuffix("b"), ""
+    if number and number[-1] in SIZE_UNITS:
+        number, unit = number[:-1], number[-1]
+    if not number.isdigit():
+        raise ValueError(f"{text!r} is not a size; write for example 500M or 10G")
+    return int(number) * SIZE_UNITS[unit]
+
+
+def parse_port(text: str) -> int:
+    """A TCP port; 0 takes a free one."""
+    if not text.isdigit() or int(text) > 65535:
+        raise ValueError(f"{text!r} is not a port; use a number from 0 to 65535")
+    return int(text)
+
+
+def parse_seconds(text: str) -> int:
+    """A positive whole number of seconds."""
+    if not text.isdigit() or int(text) < 1:
+        raise ValueError(f"{text!r} is not a positive whole number of seconds")
+    return int(text)
+
+
+def options_of(kind: type[Any]) -> list[Option]:
+    """The spelling of every setting of a class, in order."""
+    return [
+        Option(name=field.name, default=field.default, **field.metadata)
+        for field in dataclasses.fields(kind)
+        if field.metadata
+    ]
+
+
+def add_options(parser: argparse.ArgumentParser, options: Iterable[Option]) -> None:
+    """Give a command line these settings; what is not given stays out of the result."""
+    for option in options:
+        shown = "" if option.default in ("", (), None) else f" Default: {option.default}."
+        help_text = f"{option.help}{shown} [{option.variable}]".replace("%", "%%")
+        common: dict[str, Any] = {"dest": option.name, "default": argparse.SUPPRESS, "help": help_text}
+        if not option.flag.startswith("--"):
+            parser.add_argument(option.name, nargs="?", metavar=option.metavar,
+                                default=argparse.SUPPRESS, help=help_text)  # fmt: skip
+        elif option.parse is parse_flag:
+            parser.add_argument(option.flag, action=argparse.BooleanOptionalAction, **common)
+        elif option.many:
+            parser.add_argument(option.flag, nargs="+", metavar=option.metavar, **common)
+        else:
+            parser.add_argument(option.flag, metavar=option.metavar, **common)
+
+
+def given(options: Iterable[Option], flags: Mapping[str, Any], environ: Mapping[str, str]) -> dict[str, Any]:
+    """The values that flags and environment have; a flag wins.
+
+    Raises:
+        SettingsError: a value cannot be used; the text says which and what to do.
+    """
+    values: dict[str, Any] = {}
+    for option in options:
+        if option.name in flags:
+            values[option.name] = _from_flag(option, flags[option.name])
+        elif environ.get(option.variable):
+            values[option.name] = _parsed(option, option.variable, environ[option.variable])
+    return values
+
+
+def check_log_level(level: str) -> None:
+    """That there is such a level.
+
+    Raises:
+        SettingsError: there is none.
+    """
+    if level.upper() not in LOG_LEVELS:
+        raise SettingsError(f"log level {level!r} is not DEBUG, INFO, WARNING or ERROR")
+
+
+def _from_flag(option: Option, value: Any) -> Any:
+    if isinstance(value, bool):
+        return value
+    if option.secret:
+        return read_secret(option, value)
+    if option.many:
+        return tuple(value)
+    return _parsed(option, option.flag, value)
+
+
+def _parsed(option: Option, origin: str, text: str) -> Any:
+    if option.many:
+        return tuple(text.replace(",", " ").split())
+    try:
+        return option.parse(text)
+    except ValueError as error:
+        raise SettingsError(f"{origin}: {error}") from error
+
+
+def read_secret(option: Option, path: str) -> str:
+    """What a file holds that a flag names.
+
+    Raises:
+        SettingsError: it cannot be read, or holds nothing.
+    """
+    try:
+        with open(path, encoding="utf-8") as file:
+            secret = file.read().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{option.flag}: cannot read {path}: {error}") from error
+    if not secret:
+        raise SettingsError(f"{option.flag}: {path} is empty")
+    return secret
