@@ -23,6 +23,24 @@ def test_what_was_installed_is_found_once_it_is_named(home: Home, vscode_server:
     assert json.loads((vscode_server / "glovebox.json").read_text())["version"]
 
 
+def test_what_an_earlier_release_installed_gets_what_it_lacks_and_nothing_more(
+    home: Home, vscode_server: Path, tmp_path: Path
+) -> None:
+    place = _server(tmp_path / "vscode")
+    shutil.copy(vscode_server / "glovebox.json", place)
+    logs = Path("node_modules/@vscode/spdlog/index.js")
+    (place / logs).parent.mkdir(parents=True)
+    (place / logs).write_text("require('bindings')('spdlog');")
+    said = [
+        home.glovebox("vscode", "install", "--to", str(place), npm_config_registry=NOWHERE) for _ in range(2)
+    ]
+    assert [one.returncode for one in said] == [0, 0]
+    assert said[0].stderr == "1/1 Bringing it up to date\n"
+    assert said[1].stdout.endswith(" already.\n")
+    assert (place / logs).read_bytes() == (vscode_server / logs).read_bytes()
+    assert [one.name for one in (place / logs).parent.iterdir()] == ["index.js"]
+
+
 def test_what_a_machine_lacks_is_told_with_what_to_do(home: Home, tmp_path: Path) -> None:
     told = home.glovebox("vscode", "path", GLOVEBOX_VSCODE=str(tmp_path))
     assert told.returncode == 1

@@ -69,13 +69,23 @@ export class Integrated {
     private readonly terminal: vscode.Terminal,
     shell: vscode.TerminalShellIntegration,
     line: string,
+    /** What the line names and no other does. */
+    file: string,
     private readonly print: (text: string) => void,
   ) {
     this.ending = new Promise((resolve) => (this.finish = resolve));
+    // What the user types there has executions of its own. So has our line where a shell tells it in another
+    // form than it was sent: with the time, say, if HISTTIMEFORMAT is set.
+    const isOurs = (execution: vscode.TerminalShellExecution): boolean =>
+      execution === this.execution || execution.commandLine.value.includes(file);
     this.subscriptions = [
+      vscode.window.onDidStartTerminalShellExecution(({ execution }) => {
+        if (execution !== this.execution && isOurs(execution)) {
+          void this.read(execution.read());
+        }
+      }),
       vscode.window.onDidEndTerminalShellExecution((end) => {
-        // What the user types there has executions of its own.
-        if (end.execution === this.execution) {
+        if (isOurs(end.execution)) {
           this.exitCode = end.exitCode;
           this.ended = true;
           this.settle();

@@ -11,7 +11,8 @@ export class PrivateDirectory {
   fresh(): string {
     // Systems clean their directory of temporary files.
     if (this.made === "" || !existsSync(this.made)) {
-      this.made = mkdtempSync(join(tmpdir(), "glovebox-window-"));
+      // Users see the name whenever a command is run.
+      this.made = mkdtempSync(join(tmpdir(), "gb-"));
     }
     this.count += 1;
     return join(this.made, this.count.toString());

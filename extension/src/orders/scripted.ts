@@ -5,6 +5,7 @@ import { StringDecoder } from "node:string_decoder";
 
 import { TerminalLines } from "./printing";
 import { quoted } from "./shells";
+import { sourcing } from "./showing";
 import { pause } from "./waiting";
 
 /** How a command in a shell without integration ended. */
@@ -37,11 +38,11 @@ export class Scripted {
     private readonly print: (text: string) => void,
   ) {}
 
-  /** Writes the files; the line for the shell. */
-  async prepare(command: string, shell: string): Promise<string> {
+  /** Writes the files; the line for the shell, which is called `name`. */
+  async prepare(command: string, shell: string, name: string): Promise<string> {
     await writeFile(this.file("command"), `${command}\n`, { mode: 0o600 });
     await writeFile(this.file("script"), this.script(shell), { mode: 0o600 });
-    return ` . ${quoted(this.file("script"))}`;
+    return sourcing(this.file("script"), command, name);
   }
 
   /** Tells what is printed until the command has ended, or `closed` says that the shell has. */

@@ -7,7 +7,8 @@ import { Printing } from "./printing";
 import type { PrivateDirectory } from "./private_directory";
 import { Refusal } from "./refusal";
 import { Scripted } from "./scripted";
-import { directoryOf, isAlive, isBehind, quoted } from "./shells";
+import { directoryOf, isAlive, isBehind, nameOf } from "./shells";
+import { sourcing } from "./showing";
 import { goOn, pause, unlessGivenUp } from "./waiting";
 
 const INTERRUPT = "\x03";
@@ -165,8 +166,9 @@ export class Session implements vscode.Disposable {
     this.ours = true;
     try {
       // From a file, since some commands never come back otherwise: those of several lines, in parentheses,
-      // or with an open quote. With a space before it, since shells leave such lines out of their history.
-      ending = await new Integrated(this.terminal, integration, ` . ${quoted(file)}`, print).ending;
+      // or with an open quote.
+      const line = sourcing(file, command, nameOf(await this.terminal.processId, this.shell));
+      ending = await new Integrated(this.terminal, integration, line, file, print).ending;
     } finally {
       this.ours = false;
       await rm(file, { force: true });
@@ -182,13 +184,17 @@ export class Session implements vscode.Disposable {
 
   private async withScript(command: string, print: (text: string) => void): Promise<RunEnded> {
     const pid = await this.terminal.processId;
+    // A shell whose command has just ended may not have its terminal back yet.
+    for (let waited = 0; isBehind(pid) && waited < LATE; waited += LOOK) {
+      await pause(LOOK);
+    }
     if (isBehind(pid)) {
       throw new Refusal("busy", "The user of the window is running something in this terminal.");
     }
     const directory = this.files.freshDirectory();
     try {
       const script = new Scripted(directory, print);
-      const line = await script.prepare(command, this.shell);
+      const line = await script.prepare(command, this.shell, nameOf(pid, this.shell));
       this.terminal.sendText(KILL_LINE + line, true);
       this.begin();
       const { exitCode, cwd } = await script.follow(() => this.closed);

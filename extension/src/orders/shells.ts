@@ -37,6 +37,18 @@ export function quoted(word: string): string {
   return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
 }
 
+/** The name of the shell that a process is: one that was started may have turned into another. */
+export function nameOf(pid: number | undefined, started: string): string {
+  if (pid !== undefined && process.platform === "linux") {
+    try {
+      return readFileSync(`/proc/${pid}/comm`, "utf8").trim();
+    } catch {
+      // It has ended.
+    }
+  }
+  return basename(started);
+}
+
 /** The directory that a process is in; undefined where the system does not tell. */
 export async function directoryOf(pid: number | undefined): Promise<string | undefined> {
   if (pid === undefined || process.platform !== "linux") {

@@ -33,7 +33,7 @@ async function scripted(command: string): Promise<ScriptEnding & { printed: stri
   const directory = mkdtempSync(join(base, count.toString()));
   let printed = "";
   const script = new Scripted(directory, (text) => (printed += text));
-  shell.stdin?.write(`${await script.prepare(command, "/bin/sh")}\n`);
+  shell.stdin?.write(`${await script.prepare(command, "/bin/sh", "sh")}\n`);
   return { ...(await script.follow(() => hasEnded)), printed };
 }
 

@@ -45,7 +45,16 @@ _EXTENSIONS_NOT_WANTED = (
     "mermaid-markdown-features",
     "microsoft-authentication",
 )
-_SOURCES = ("node_modules/node-pty/deps", "node_modules/node-pty/third_party")
+_SOURCES = (
+    "node_modules/@vscode/spdlog/deps",
+    "node_modules/@vscode/spdlog/node_modules",
+    "node_modules/@vscode/spdlog/src",
+    "node_modules/node-pty/deps",
+    "node_modules/node-pty/third_party",
+)
+#: What the server writes its logs with. It would have to be compiled, so that it gets ours instead.
+_LOGS = Path("node_modules/@vscode/spdlog/index.js")
+_OUR_LOGS = Path(__file__).with_name("spdlog.js")
 #: Directories with one directory for each system.
 _PER_SYSTEM = ("node_modules/node-pty/prebuilds", "node_modules/@vscode/ripgrep-universal/bin")
 
@@ -60,18 +69,17 @@ class NotInstalled(GloveboxError):
 
 
 def installed(directory: Path) -> Installed | None:
-    """What was installed there, if it still runs."""
-    try:
-        record = msgspec.json.decode((directory / RECORD).read_bytes(), type=Installed)
-    except (OSError, msgspec.MsgspecError):
-        return None
-    return record if nodes.version_of(directory / NODE) else None
+    """What was installed there, if it still runs and is as it would be installed now."""
+    record = _noted(directory)
+    return record if record and _has_our_logs(directory) else None
 
 
 def install(
     directory: Path, environment: Mapping[str, str], tell: Tell, *, own_node: bool = False
 ) -> Installed:
     """Install a server at a directory, in place of what was installed there before.
+
+    One of an earlier release of this program, with the same server, only gets what it lacks.
 
     `own_node`: bring a node along although the machine's would do.
 
@@ -86,6 +94,12 @@ def install(
         )
     if directory.exists() and not (directory / RECORD).exists() and any(directory.iterdir()):
         raise NotInstalled(f"{directory} holds something else. Choose another directory with --to.")
+    there = _noted(directory)
+    as_wanted = there and there.version == VERSION and not (there.node and own_node)
+    if there and as_wanted and not _has_our_logs(directory):
+        tell("Bringing it up to date", 1, 1)
+        _put_our_logs(directory)
+        return there
     with _aside(directory) as stage:
         return _Installation(stage, environment, tell, own_node).run(directory)
 
@@ -131,6 +145,7 @@ class _Installation:
             self._call([*npm, "install", "--omit=dev", "--ignore-scripts", *_QUIET], part)
         self._step(5, "Leaving out what is for other systems")
         _prune(self._server)
+        _put_our_logs(self._server)
         record = Installed(version=VERSION, node=node)
         (self._server / RECORD).write_bytes(msgspec.json.encode(record))
         self._check()
@@ -207,6 +222,32 @@ class _Installation:
             words = (done.stderr.strip() or done.stdout.strip())[-_LAST_WORDS:]
             raise NotInstalled(f"{_shown(command)} failed: {words}\n{_advice(command, words)}")
         return done.stdout
+
+
+def _noted(directory: Path) -> Installed | None:
+    """What was installed there, if it still runs."""
+    try:
+        record = msgspec.json.decode((directory / RECORD).read_bytes(), type=Installed)
+    except (OSError, msgspec.MsgspecError):
+        return None
+    return record if nodes.version_of(directory / NODE) else None
+
+
+def _has_our_logs(server: Path) -> bool:
+    place = server / _LOGS
+    return place.is_file() and place.read_bytes() == _OUR_LOGS.read_bytes()
+
+
+def _put_our_logs(server: Path) -> None:
+    """Have a server write its logs with what need not be compiled."""
+    place = server / _LOGS
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        fresh = place.with_suffix(".new")
+        fresh.write_bytes(_OUR_LOGS.read_bytes())
+        fresh.replace(place)
+    except OSError as error:
+        raise NotInstalled(f"{place} cannot be written: {error}") from error
 
 
 @contextmanager
