@@ -41,6 +41,7 @@ from benchmarks.terminal.findings import Findings
 from benchmarks.terminal.section import measure_terminal
 from benchmarks.transfer import measure_transfers
 from benchmarks.trivial import calibrate
+from benchmarks.vscode.section import measure_window
 
 #: Measures of servers that run, beside the single requests.
 _RUNNING = ("upload", "download", "memory", "terminal", "notebook")
@@ -140,6 +141,8 @@ class Run:
             self._measure_browser(report)
         if self.plan.wants("boxes"):
             self._measure_boxes(report)
+        if self.plan.wants("vscode"):
+            self._measure_window(report)
         self._fill_in(report)
         load = os.getloadavg()[0]
         report.notes.append(f"took {time.perf_counter() - began:.0f} s; load average {load:.2f} at the end")
@@ -230,6 +233,12 @@ class Run:
         else:
             _add(found, report)
             report.notes += found.notes
+
+    def _measure_window(self, report: Report) -> None:
+        try:
+            _add(measure_window(self.plan.window, say), report)
+        except (Unavailable, LoadError) as problem:
+            self._drop(Glovebox.name, Unavailable(f"vscode: {problem}"))
 
     def _start_all(self, stack: ExitStack) -> Sequence[Target]:
         """Start every server and keep them all running, so that they can be measured in turns."""

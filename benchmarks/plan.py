@@ -19,6 +19,7 @@ GROUPS = (
     "mcp",
     "browser",
     "boxes",
+    "vscode",
 )
 
 
@@ -132,6 +133,16 @@ class BoxesPlan:
 
 
 @dataclass(frozen=True)
+class WindowPlan:
+    """The size of the measures of a VS Code window."""
+
+    #: Of each action, in turns.
+    actions: int
+    #: Terminals that are opened for a first command.
+    terminals: int
+
+
+@dataclass(frozen=True)
 class Plan:
     """The size of a run."""
 
@@ -152,6 +163,7 @@ class Plan:
     mcp: McpPlan
     browser: BrowserPlan
     boxes: BoxesPlan
+    window: WindowPlan
     groups: frozenset[str]
 
     def wants(self, *groups: str) -> bool:
@@ -161,7 +173,7 @@ class Plan:
     @property
     def wants_servers(self) -> bool:
         """Tell whether any of this is measured of the other servers, too."""
-        return bool(self.groups - {"browser"})
+        return bool(self.groups - {"browser", "vscode"})
 
     @property
     def operations(self) -> Sequence[str]:
@@ -245,6 +257,7 @@ def whole(groups: frozenset[str]) -> Plan:
             settle=2.0,
             whole_commands=7,
         ),
+        window=WindowPlan(actions=200, terminals=10),
         groups=groups,
     )
 
@@ -325,5 +338,6 @@ def quick(groups: frozenset[str]) -> Plan:
             settle=0.5,
             whole_commands=1,
         ),
+        window=WindowPlan(actions=15, terminals=2),
         groups=groups,
     )

@@ -1,0 +1,94 @@
+"""A browser in a thread of its own, so that tests may block while its pages live on."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+import psutil
+from playwright.sync_api import Browser as Chromium
+from playwright.sync_api import BrowserContext, Page, Playwright, sync_playwright
+
+from tests.support.chromium import CHROMIUM, FLAGS
+
+T = TypeVar("T")
+SIZE = (1280, 800)
+#: Nothing beyond this machine is found.
+LOOPBACK_ONLY = "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"
+
+
+class Browser:
+    """A headless Chromium; one profile for all its pages."""
+
+    def __init__(self) -> None:
+        self._thread = ThreadPoolExecutor(1, "browser")
+        self._playwright: Playwright
+        self._chromium: Chromium
+        self._context: BrowserContext
+        self.pid = 0
+
+    def do(self, work: Callable[[], T]) -> T:
+        """Have something done by the thread that alone may talk to the browser."""
+        return self._thread.submit(work).result()
+
+    def start(self) -> None:
+        """Start it."""
+        self.do(self._start)
+
+    def _start(self) -> None:
+        self._playwright = sync_playwright().start()
+        before = _chromiums()
+        self._chromium = self._playwright.chromium.launch(
+            executable_path=CHROMIUM, args=[*FLAGS, LOOPBACK_ONLY]
+        )
+        (self.pid,) = _chromiums() - before
+        width, height = SIZE
+        self._context = self._chromium.new_context(viewport={"width": width, "height": height})
+        self._context.set_default_timeout(30_000)
+
+    def page(self) -> Page:
+        """A new tab."""
+        return self.do(self._context.new_page)
+
+    def kill(self) -> None:
+        """End it as a crash does."""
+        process = psutil.Process(self.pid)
+        for each in (process, *process.children(recursive=True)):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                each.kill()
+        psutil.wait_procs([process], 10)
+
+    def stop(self) -> None:
+        """End it."""
+        self.do(self._stop)
+        self._thread.shutdown()
+
+    def _stop(self) -> None:
+        self._chromium.close()
+        self._playwright.stop()
+
+
+def _chromiums() -> set[int]:
+    """The browsers that this process has started, without their helpers."""
+    found = set()
+    for process in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            arguments = process.cmdline()
+            if any(a.startswith("--remote-debugging") for a in arguments) and not any(
+                a.startswith("--type=") for a in arguments
+            ):
+                found.add(process.pid)
+    return found
+
+
+@contextlib.contextmanager
+def running_browser() -> Iterator[Browser]:
+    """A browser, and its end."""
+    browser = Browser()
+    browser.start()
+    try:
+        yield browser
+    finally:
+        browser.stop()

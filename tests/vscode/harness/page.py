@@ -1,0 +1,236 @@
+"""A window of VS Code as its user sees it, in a page of a browser."""
+
+from __future__ import annotations
+
+import functools
+import re
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+from playwright.sync_api import Error, Locator, Page
+
+from tests.vscode.harness.browser import Browser
+
+P = ParamSpec("P")
+T = TypeVar("T")
+#: Seconds until a window must show what it is expected to.
+PATIENCE = 60.0
+TOAST = ".notification-toast"
+BUTTONS = ".notification-list-item-buttons-container .monaco-button"
+
+
+def by_the_browser(
+    method: Callable[Concatenate[WindowPage, P], T],
+) -> Callable[Concatenate[WindowPage, P], T]:
+    """Have a method run by the thread that may talk to the browser."""
+
+    @functools.wraps(method)
+    def wrapped(self: WindowPage, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return self.browser.do(lambda: method(self, *args, **kwargs))
+
+    return wrapped
+
+
+class WindowPage:
+    """What a user does in a window, and sees of it."""
+
+    def __init__(self, browser: Browser, folder: Path) -> None:
+        self.browser = browser
+        self.folder = folder
+        self._page: Page = browser.page()
+
+    @by_the_browser
+    def open(self, address: str) -> None:
+        """Open the window, and wait for its files."""
+        self._page.goto(address)
+        self._settle()
+
+    @by_the_browser
+    def reload(self) -> None:
+        """Reload it as a browser does."""
+        self._page.reload()
+        self._settle()
+
+    def _settle(self) -> None:
+        rows = self._page.locator(".explorer-folders-view .monaco-list-row, .explorer-empty-view")
+        rows.first.wait_for(timeout=1000 * PATIENCE)
+
+    def trust(self) -> None:
+        """Say that the authors of what is in the folder are trusted."""
+        self.command("Workspaces: Manage Workspace Trust")
+        self._press_trust()
+
+    @by_the_browser
+    def _press_trust(self) -> None:
+        editor = self._page.locator(".workspace-trust-editor")
+        editor.get_by_role("button", name="Trust", exact=True).click()
+        editor.locator(".workspace-trust-trusted").first.wait_for()
+        self._page.keyboard.press("Control+F4")
+
+    @by_the_browser
+    def leave(self) -> None:
+        """Go to another page, as a user does who has done with the window."""
+        self._page.goto("about:blank")
+
+    @by_the_browser
+    def close(self) -> None:
+        """Close the tab."""
+        self._page.close()
+
+    @by_the_browser
+    def bring_to_front(self) -> None:
+        """Have this tab before the others."""
+        self._page.bring_to_front()
+
+    # What a user does.
+
+    @by_the_browser
+    def command(self, title: str) -> None:
+        """Choose a command in the palette; extensions' come seconds after the window."""
+        self._pick("F1", f">{title}", title)
+
+    @by_the_browser
+    def open_file(self, name: str) -> None:
+        """Open a file of the folder in an editor that has the keyboard."""
+        self._pick("Control+p", str(self.folder / name), Path(name).name)
+        self._tab(Path(name).name).wait_for()
+        self._page.locator(".editor-instance .monaco-editor.focused").first.wait_for()
+
+    def _pick(self, key: str, typed: str, row: str) -> None:
+        """Choose a row of what a key opens; what is not there yet is asked for again."""
+        page = self._page
+        box = page.locator(".quick-input-widget input[type=text]")
+        found = page.locator(".quick-input-list .monaco-list-row", has_text=row).first
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            page.keyboard.press(key)
+            box.wait_for()
+            box.fill(typed)
+            try:
+                found.wait_for(timeout=2000)
+                found.click(timeout=2000)
+                return
+            except Error:
+                assert time.monotonic() < deadline, f"there is no {row!r}"
+                page.keyboard.press("Escape")
+
+    @by_the_browser
+    def press(self, keys: str) -> None:
+        """Press keys together, such as Control+End."""
+        self._page.keyboard.press(keys)
+
+    @by_the_browser
+    def type(self, text: str) -> None:
+        """Type something into whatever has the keyboard."""
+        self._page.keyboard.type(text)
+
+    @by_the_browser
+    def click_status(self) -> None:
+        """Click what the status bar says of Glovebox."""
+        self._status().click()
+
+    @by_the_browser
+    def choose(self, text: str) -> None:
+        """Choose a row of the menu that is open."""
+        self._page.locator(".quick-input-list .monaco-list-row", has_text=text).first.click()
+
+    @by_the_browser
+    def answer(self, text: str) -> None:
+        """Type into the box that asks for something, and confirm it."""
+        page = self._page
+        page.locator(".quick-input-widget input").last.fill(text)
+        page.keyboard.press("Enter")
+
+    @by_the_browser
+    def press_button(self, message: str, button: str) -> None:
+        """Press a button of a notification."""
+        toast = self._page.locator(TOAST, has_text=message).first
+        toast.wait_for()
+        toast.get_by_role("button", name=button, exact=True).first.click()
+
+    @by_the_browser
+    def tidy(self) -> None:
+        """Close the notifications, whatever asks for something, and all editors, without saving."""
+        page = self._page
+        page.keyboard.press("Escape")
+        for _ in range(10):
+            close = page.locator(f"{TOAST} .codicon-notifications-clear")
+            if not close.count():
+                break
+            close.first.click(force=True)
+
+    # What a user sees.
+
+    @by_the_browser
+    def status(self) -> str:
+        """What the status bar says of Glovebox; empty if nothing."""
+        return self._status().inner_text().strip() if self._status().count() else ""
+
+    @by_the_browser
+    def notifications(self) -> list[str]:
+        """The messages that pop up."""
+        return self._page.locator(f"{TOAST} .notification-list-item-message").all_inner_texts()
+
+    @by_the_browser
+    def buttons(self) -> list[str]:
+        """The buttons of all messages."""
+        return self._page.locator(
+            f"{TOAST} .notification-list-item-buttons-container .monaco-button"
+        ).all_inner_texts()
+
+    @by_the_browser
+    def menu(self) -> list[str]:
+        """The rows of the menu that is open."""
+        rows = self._page.locator(".quick-input-list .monaco-list-row")
+        rows.first.wait_for()
+        return rows.all_inner_texts()
+
+    @by_the_browser
+    def editor_text(self) -> str:
+        """What the editor in front shows; as much as there is room for."""
+        lines = self._page.locator(".editor-group-container.active .monaco-editor .view-lines").last
+        found: list[list[Any]] = lines.evaluate(
+            "all => [...all.children].map(line => [parseFloat(line.style.top), line.innerText])"
+        )
+        return "\n".join(text.replace("\xa0", " ").rstrip("\n") for _, text in sorted(found))
+
+    @by_the_browser
+    def tabs(self) -> list[str]:
+        """The names of the open editors; one with unsaved changes has a star."""
+        found: list[str] = self._page.locator(".tabs-container .tab").evaluate_all(
+            "tabs => tabs.map(tab => tab.dataset.resourceName + (tab.classList.contains('dirty') ? '*' : ''))"
+        )
+        return found
+
+    @by_the_browser
+    def terminal_text(self) -> str:
+        """What the terminal in front shows, without the ends of its lines."""
+        rows = self._page.locator(".terminal-wrapper.active .xterm-rows > div").all_inner_texts()
+        return "\n".join(row.replace("\xa0", " ").rstrip() for row in rows).rstrip()
+
+    @by_the_browser
+    def has_keyboard(self, selector: str) -> bool:
+        """Whether the keyboard is in a part of the window."""
+        found: bool = self._page.evaluate(
+            "where => !!document.activeElement && !!document.activeElement.closest(where)", selector
+        )
+        return found
+
+    @by_the_browser
+    def text_of(self, selector: str) -> str:
+        """What a part of the window says."""
+        return "\n".join(self._page.locator(selector).all_inner_texts()).replace("\xa0", " ")
+
+    @by_the_browser
+    def picture(self, file: Path) -> None:
+        """A picture of the window."""
+        file.parent.mkdir(parents=True, exist_ok=True)
+        self._page.screenshot(path=file)
+
+    def _status(self) -> Locator:
+        return self._page.locator(".statusbar-item", has_text=re.compile("glovebox", re.IGNORECASE)).first
+
+    def _tab(self, name: str) -> Locator:
+        return self._page.locator(f'.tabs-container .tab[data-resource-name="{name}"]')

@@ -1,0 +1,15 @@
+"""What the benchmark does in a window is done, so that its figures mean something."""
+
+from __future__ import annotations
+
+import pytest
+from benchmarks.vscode.actions import ACTIONS
+
+from glovebox import SyncRuntime
+
+
+@pytest.mark.parametrize("name", ACTIONS)
+def test_an_action_of_the_benchmark_is_done_and_judged_right(agent: SyncRuntime, name: str) -> None:
+    if name.startswith("edit"):
+        agent.write("written.txt", "turn 7")
+    assert ACTIONS[name](agent, 7)

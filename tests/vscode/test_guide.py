@@ -1,0 +1,129 @@
+"""What a new user does who follows docs/vscode.md, to the letter; with pictures of it.
+
+With GLOVEBOX_TEST_PICTURES=1 the pictures of the documentation are made anew.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from glovebox.protocol.observations import ErrorObservation
+from tests.support.running import wait_until
+from tests.vscode.harness.browser import Browser
+from tests.vscode.harness.desk import Desk, Window
+from tests.vscode.harness.editor import Program, running_editor
+from tests.vscode.harness.hub import Hub, running_hub
+
+DOCS = Path(__file__).parents[2] / "docs"
+GUIDE = (DOCS / "vscode.md").read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def fresh(
+    program: Program, package: Path, browser: Browser, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Desk]:
+    """A machine on which nothing was ever set up, with the extension and the hub of the guide."""
+    place = tmp_path_factory.mktemp("newcomer")
+    with (
+        running_hub(place / "state") as hub,
+        running_editor(program, place / "home", hub.state, package) as editor,
+    ):
+        yield Desk(hub, editor, browser, place / "folders")
+
+
+@pytest.fixture(scope="module")
+def first(fresh: Desk) -> Iterator[Window]:
+    """The first window of a new user, which VS Code does not trust yet."""
+    with fresh.window(fresh.folder("project")) as window:
+        yield window
+
+
+def picture(window: Window, name: str, tmp_path: Path) -> None:
+    """Keep a picture: for the documentation if that is wanted."""
+    where = DOCS / "images" if os.environ.get("GLOVEBOX_TEST_PICTURES") else tmp_path
+    window.picture(where / name)
+    assert (where / name).stat().st_size > 10_000
+
+
+def test_a_folder_that_is_not_trusted_is_read_and_no_more(first: Window) -> None:
+    first.connect()
+    (listed,) = first.hub.windows(first.folder)
+    assert listed["trusted"] is False
+    with first.agent() as agent:
+        assert agent.read("notes.txt").content == "one\ntwo\nthree\n"
+        for answer in (agent.run("echo ran"), agent.write("notes.txt", "changed")):
+            assert isinstance(answer, ErrorObservation), answer
+            assert answer.error_id == "untrusted"
+        assert sorted(path.name for path in first.folder.iterdir()) == ["notes.txt"]
+        assert (first.folder / "notes.txt").read_text() == "one\ntwo\nthree\n"
+        first.trust()
+        wait_until(lambda: first.hub.windows(first.folder)[0]["trusted"] is True, what="a trusted window")
+        assert agent.run("echo trusted").content == "trusted"
+    first.command("Glovebox: Disconnect")
+    first.hub.wait_for(first.folder, "gone")
+
+
+def test_the_guide_can_be_followed_to_the_letter(first: Window, tmp_path: Path) -> None:
+    (snippet,) = re.findall(r"```python\n(   from glovebox .*?)```", GUIDE, re.DOTALL)
+    assert "run the command **Glovebox: Connect**" in GUIDE
+    first.tidy()
+    first.connect()
+    assert "The status bar says\n   *Glovebox: connected*" in GUIDE
+    wait_until(lambda: "Glovebox: connected" in first.status(), what="the status bar")
+    picture(first, "vscode_connected.png", tmp_path)
+    done = program_of_the_user(first.hub, "-c", dedented(snippet))
+    assert done.stderr == ""
+    assert done.stdout == "notes.txt\nhello from an agent\n"
+    wait_until(lambda: "print('hello from an agent')" in first.editor_text(), what="the edit")
+    assert first.tabs()[-1] == "hello.py"
+    wait_until(lambda: "hello from an agent" in first.terminal_text(), what="the command")
+    first.tidy()
+    picture(first, "vscode_edit.png", tmp_path)
+
+
+def test_the_command_of_the_guide_runs_in_the_window(first: Window) -> None:
+    (line,) = re.findall(r"`\.venv/bin/glovebox (run --backend vscode .*?)`", GUIDE)
+    done = program_of_the_user(first.hub, "-m", "glovebox", *shlex.split(line))
+    assert (done.stdout, done.returncode) == ("hello.py  notes.txt\n", 0)
+
+
+def test_every_command_and_setting_of_the_extension_is_in_the_guide_and_no_other() -> None:
+    contributed = json.loads((DOCS.parent / "extension/package.json").read_text())["contributes"]
+    titles = {command["title"] for command in contributed["commands"]} - {"Menu"}
+    rows = re.findall(r"^\| Glovebox: (.*?) \| ", GUIDE, re.MULTILINE)
+    named = {title for row in rows for title in row.split(", ")}
+    assert titles <= named
+    settings = contributed["configuration"]["properties"]
+    documented = dict(re.findall(r"^\| `(glovebox\.\w+)` \| (.*?) \|", GUIDE, re.MULTILINE))
+    assert documented.keys() == settings.keys()
+    for name, setting in settings.items():
+        default = setting["default"]
+        shown = (
+            "empty" if default == "" else f"`{default if isinstance(default, str) else json.dumps(default)}`"
+        )
+        assert documented[name] == shown
+
+
+def dedented(text: str) -> str:
+    return "\n".join(line.removeprefix("   ") for line in text.splitlines())
+
+
+def program_of_the_user(hub: Hub, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """A program that knows nothing but its user's home."""
+    return subprocess.run(
+        [sys.executable, *arguments],
+        env=hub.environment(),
+        cwd=hub.home,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )

@@ -1,0 +1,210 @@
+"""Commands of an agent, in a terminal of a VS Code window."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from glovebox import SyncRuntime
+from glovebox.protocol.actions import CmdRunAction
+from glovebox.protocol.observations import CmdOutputObservation, ErrorObservation
+from glovebox.protocol.streams import Output
+from tests.support.running import wait_until
+from tests.vscode.harness.desk import Desk, Window
+
+#: What some of them did to VS Code: no word of their end, or of what they printed.
+SHAPES = {
+    "plain": ("echo plain", "plain", 0),
+    "a subshell alone": ("( echo in; exit 3 )", "in", 3),
+    "a subshell in a pipe": ("( echo b; echo a ) | sort", "a\nb", 0),
+    "a brace group": ("{ echo one; echo two; }", "one\ntwo", 0),
+    "a loop over several lines": ("for n in 1 2; do\n  echo $n\ndone", "1\n2", 0),
+    "a here-document": ("cat <<'END'\nfirst\n\n  $HOME\nEND", "first\n\n  $HOME", 0),
+    "a newline in quotes": ("printf '%s\\n' 'a\nb'", "a\nb", 0),
+    "a line that goes on": ("echo one && \\\n  echo two", "one\ntwo", 0),
+    "a comment first": ("# words\necho after", "after", 0),
+    "one that fails": ("echo before; false", "before", 1),
+    "no such program": ("no-such-program-at-all 2>/dev/null", "", 127),
+    "no output": ("true", "", 0),
+    "no end of line": ("printf unfinished", "unfinished", 0),
+    "not ASCII": ("echo 'größer ✓ 漢字'", "größer ✓ 漢字", 0),
+    "a long one": (f"echo {'x' * 10_000} | wc -c", "10001", 0),
+    "a long line": ("head -c 20000 /dev/zero | tr '\\0' x | wc -c", "20000", 0),
+}
+
+
+def run(agent: SyncRuntime, command: str, **fields: object) -> CmdOutputObservation:
+    """The answer to a command that must have been run."""
+    answer = agent.run(CmdRunAction(command=command, **fields))  # type: ignore[arg-type]
+    assert isinstance(answer, CmdOutputObservation), answer
+    return answer
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_command_of_any_shape_ends_with_its_output_and_its_exit_code(
+    agent: SyncRuntime, shape: str
+) -> None:
+    command, content, code = SHAPES[shape]
+    answer = run(agent, command, timeout=20)
+    assert (answer.content, answer.metadata.exit_code) == (content, code)
+
+
+def test_quotes_that_are_never_closed_are_an_error_of_the_shell(agent: SyncRuntime) -> None:
+    answer = run(agent, "echo 'never closed", timeout=20)
+    assert "unexpected EOF" in answer.content
+    assert answer.metadata.exit_code > 0
+    assert run(agent, "echo next").content == "next"
+
+
+def test_lines_that_are_commands_of_their_own_are_refused_as_everywhere(agent: SyncRuntime) -> None:
+    answer = agent.run("echo one\necho two")
+    assert isinstance(answer, ErrorObservation)
+    assert "Cannot execute multiple commands at once" in answer.content
+
+
+def test_a_shell_remembers_directory_variables_and_functions(agent: SyncRuntime, window: Window) -> None:
+    (window.folder / "below").mkdir()
+    answer = run(
+        agent, "cd below && export COLOUR=blue && paint() { echo painted $COLOUR; }", session="state"
+    )
+    assert answer.metadata.working_dir == str(window.folder / "below")
+    assert run(agent, "paint; pwd", session="state").content == f"painted blue\n{window.folder}/below"
+
+
+def test_every_one_of_20000_lines_arrives_as_it_is_printed(agent: SyncRuntime) -> None:
+    items = list(agent.stream(CmdRunAction(command="seq 20000", timeout=60)))
+    printed = "".join(item.text for item in items if isinstance(item, Output))
+    assert printed.replace("\r\n", "\n").split() == [str(number) for number in range(1, 20001)]
+    assert sum(isinstance(item, Output) for item in items) < 2000
+    last = items[-1]
+    assert isinstance(last, CmdOutputObservation)
+    assert last.metadata.exit_code == 0
+    assert last.content.endswith("\n19999\n20000")
+
+
+def test_control_sequences_are_for_the_user_not_for_the_agent(agent: SyncRuntime) -> None:
+    answer = run(agent, r"printf '\033[31mred\033[0m \033]0;title\007end\n'; printf '10%%\r100%%\n'")
+    assert answer.content == "red end\n100%"
+
+
+@pytest.mark.parametrize(("command", "status"), [("exit 7", 7), ("set -e; echo before; false", 1)])
+def test_a_shell_that_ends_is_told_and_the_next_command_has_a_new_one(
+    agent: SyncRuntime, command: str, status: int
+) -> None:
+    session = f"ends-{status}"
+    answer = run(agent, command, session=session, timeout=20)
+    assert answer.metadata.exit_code == status
+    assert f"shell itself ended with exit code {status}" in answer.metadata.suffix
+    assert run(agent, "echo alive", session=session, timeout=30).content == "alive"
+
+
+def test_a_command_that_asks_gets_what_the_agent_types(agent: SyncRuntime) -> None:
+    asked = run(agent, "read -p 'Your name? ' name && echo Hello, $name", timeout=2)
+    assert asked.metadata.exit_code == -1
+    assert "Your name?" in asked.content
+    assert "timed out" in asked.metadata.suffix
+    answer = run(agent, "Ada", is_input=True, timeout=20)
+    assert answer.content.endswith("Hello, Ada")
+    assert answer.metadata.exit_code == 0
+
+
+def test_a_command_is_not_started_while_another_runs_which_ctrl_c_ends(agent: SyncRuntime) -> None:
+    first = run(agent, "echo begun; sleep 60", session="busy", timeout=2)
+    assert (first.content, first.metadata.exit_code) == ("begun", -1)
+    second = run(agent, "echo second", session="busy")
+    assert "NOT executed" in second.metadata.suffix
+    ended = run(agent, "C-c", session="busy", is_input=True, timeout=20)
+    assert ended.metadata.exit_code == 130
+    assert run(agent, "echo third", session="busy").content == "third"
+
+
+def test_sessions_run_beside_each_other(agent: SyncRuntime) -> None:
+    with ThreadPoolExecutor(2) as threads:
+        waits = threads.submit(
+            run, agent, "until test -e met; do sleep 0.05; done; echo met", session="waits"
+        )
+        assert run(agent, "touch met; echo done", session="meets", timeout=30).content == "done"
+        assert waits.result().content == "met"
+
+
+def test_many_commands_in_a_row_are_answered_right(agent: SyncRuntime) -> None:
+    for number in range(40):
+        answer = run(agent, f"echo number {number}; (exit {number % 5})")
+        assert (answer.content, answer.metadata.exit_code) == (f"number {number}", number % 5)
+
+
+def test_the_user_sees_the_command_and_its_output(agent: SyncRuntime, window: Window) -> None:
+    run(agent, "echo seen$((40 + 2))by the user", session="seen")
+    wait_until(lambda: "seen42by the user" in window.terminal_text(), what="the output in the terminal")
+    assert "echo seen$((40 + 2))by the user" in window.terminal_text()
+
+
+def test_a_terminal_that_opens_leaves_the_keyboard_where_it_is(agent: SyncRuntime, window: Window) -> None:
+    window.open_file("notes.txt")
+    run(agent, "echo here", session="polite")
+    wait_until(lambda: "here" in window.terminal_text(), what="the new terminal")
+    assert window.has_keyboard(".monaco-editor")
+
+
+def test_what_the_user_types_in_the_terminal_does_not_confuse_the_next_command(
+    agent: SyncRuntime, window: Window
+) -> None:
+    run(agent, "echo mine", session="ours")
+    window.command("Terminal: Focus Terminal")
+    window.type("echo by-$((1 + 1))-hand\n")
+    wait_until(lambda: "by-2-hand" in window.terminal_text(), what="the user's command")
+    assert run(agent, "echo mine again", session="ours", timeout=20).content == "mine again"
+
+
+def test_a_terminal_that_the_user_closes_is_told_and_replaced(agent: SyncRuntime, window: Window) -> None:
+    with ThreadPoolExecutor(1) as threads:
+        waiting = threads.submit(run, agent, "echo waiting; sleep 60", session="closed", timeout=50)
+        wait_until(lambda: "waiting" in window.terminal_text(), 20, "the command")
+        window.command("Terminal: Kill the Active Terminal Instance")
+        answer = waiting.result()
+    assert "ended" in answer.metadata.suffix
+    assert run(agent, "echo again", session="closed", timeout=30).content == "again"
+
+
+# A shell that tells VS Code nothing about its commands.
+
+
+@pytest.fixture(scope="module")
+def plain(desk: Desk) -> Iterator[SyncRuntime]:
+    """An agent in a window whose terminals are a plain sh."""
+    settings = """{
+        "terminal.integrated.profiles.linux": {"plain": {"path": "/bin/sh"}},
+        "terminal.integrated.defaultProfile.linux": "plain",
+        "glovebox.shellIntegrationTimeout": 1
+    }"""
+    with desk.window(desk.folder("plain", {".vscode/settings.json": settings})) as window:
+        # VS Code looks for shells when it opens a first terminal, and may take another until it knows them.
+        window.command("Terminal: Create New Terminal")
+        wait_until(lambda: window.terminal_text() != "", 30, "a prompt")
+        window.connect()
+        with window.agent() as agent:
+            assert run(agent, "readlink /proc/$$/exe", timeout=30).content == os.path.realpath("/bin/sh")
+            yield agent
+
+
+@pytest.mark.parametrize(
+    "shape", ["plain", "a subshell alone", "a here-document", "one that fails", "not ASCII"]
+)
+def test_a_shell_without_integration_runs_commands_too(plain: SyncRuntime, shape: str) -> None:
+    command, content, code = SHAPES[shape]
+    answer = run(plain, command, timeout=20)
+    assert (answer.content, answer.metadata.exit_code) == (content, code)
+
+
+def test_a_shell_without_integration_remembers_its_directory(plain: SyncRuntime) -> None:
+    assert run(plain, "mkdir -p below && cd below", timeout=20).metadata.exit_code == 0
+    assert run(plain, "pwd", timeout=20).content.endswith("/plain/below")
+
+
+def test_a_shell_without_integration_is_interrupted_too(plain: SyncRuntime) -> None:
+    assert run(plain, "echo begun; sleep 60", session="busy", timeout=4).content == "begun"
+    assert run(plain, "C-c", session="busy", is_input=True, timeout=20).metadata.exit_code == 130
+    assert run(plain, "echo next", session="busy", timeout=20).content == "next"

@@ -1,0 +1,31 @@
+"""Windows with several folders, or with none."""
+
+from __future__ import annotations
+
+import json
+
+from glovebox.protocol.observations import ErrorObservation
+from tests.vscode.harness.desk import Desk
+
+
+def test_a_workspace_of_several_folders_is_one_box_with_all_of_them(desk: Desk) -> None:
+    first, second = desk.folder("first", {"a.txt": "a\n"}), desk.folder("second", {"b.txt": "b\n"})
+    outside = desk.folder("neither", {"c.txt": "c\n"})
+    workspace = desk.place / "both.code-workspace"
+    workspace.write_text(json.dumps({"folders": [{"path": "first"}, {"path": "second", "name": "Two"}]}))
+    with desk.window(first, workspace=workspace) as window:
+        window.connect()
+        (listed,) = desk.hub.windows(first)
+        assert [folder["path"] for folder in listed["folders"]] == [str(first), str(second)]
+        assert [folder["name"] for folder in listed["folders"]] == ["first", "Two"]
+        window.folder = second
+        with window.agent() as agent:
+            assert agent.read(str(second / "b.txt")).content == "b\n"
+            assert agent.read("a.txt").content == "a\n"
+            agent.write(str(second / "new.txt"), "new")
+            assert (second / "new.txt").read_text() == "new\n"
+            refused = agent.read(str(outside / "c.txt"))
+            assert isinstance(refused, ErrorObservation)
+            assert refused.error_id == "outside_workspace"
+            assert str(first) in refused.content
+            assert agent.run("pwd").content == str(first)
