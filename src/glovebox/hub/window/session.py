@@ -83,6 +83,8 @@ class WindowSession:
         self._last: Report | None = None
         #: Whether a terminal is open, as far as is known.
         self._open = False
+        #: Whether something may run there that nobody here follows any more, and that a key can still reach.
+        self._unattended = False
         self._closed = False
         self._lock = asyncio.Lock()
         self._turns: set[asyncio.Future[None]] = set()
@@ -180,7 +182,7 @@ class WindowSession:
             return ErrorObservation(content=_CLOSED)
         if pending is None and not text:
             return replies.nothing_to_retrieve()
-        if pending is None and action.is_input:
+        if pending is None and action.is_input and not (self._unattended and control_key(text)):
             return replies.nothing_to_interact_with()
         if needs_parsing(text):
             commands = await self._threads.run(split_commands, text)
@@ -240,10 +242,15 @@ class WindowSession:
                 # The directory is gone, and a terminal has to be opened somewhere.
                 end = await self._order(pending, text, "")
             result = self._learn(end)
+            self._unattended = False
             if end.exit_code is None and not end.shell_ended:
                 pending.note = _UNKNOWN
         except WindowError:
             self._open = False  # a window that was reloaded has no terminals
+            self._unattended = True  # and one that was paused goes on with what it has begun
+            raise
+        except Refused as refused:
+            self._unattended = refused.code == "busy"
             raise
         finally:
             bill = Bill(wall_seconds=loop.time() - began, output_bytes=pending.command.size)
@@ -269,7 +276,7 @@ class WindowSession:
         """A key at the idle prompt, where two of them do something."""
         content = leftover.rstrip()
         last = self._last or report(0, self.cwd)
-        if key in (_INTERRUPT, _END_OF_INPUT) and self._open:
+        if key in (_INTERRUPT, _END_OF_INPUT) and (self._open or self._unattended):
             await self._type(key.decode())
             if key == _END_OF_INPUT:
                 self._open = False
