@@ -19,8 +19,8 @@ import socketio  # type: ignore[import-untyped]
 
 from glovebox.protocol import window as say
 from tests.hub.hubs import RunningHub, running_hub
-from tests.hub.proxy import proxied
 from tests.hub.window_client import FakeWindow, OpenedWindow, opened_window
+from tests.support.proxy import running_proxy
 from tests.support.running import wait_until
 
 
@@ -236,7 +236,7 @@ def test_folders_and_trust_change(hub: RunningHub, opened: OpenedWindow, tmp_pat
 
 
 def test_a_command_goes_on_while_the_network_is_cut(hub: RunningHub, tmp_path: Path) -> None:
-    with proxied(hub.port) as network, opened_window(network.url, hub.key, tmp_path) as opened:
+    with running_proxy(hub.url) as network, opened_window(network.url, hub.key, tmp_path) as opened:
         asking = waiting(hub, opened, tmp_path)
         network.cut()
         hub.wait_for(opened.id, "away")
@@ -252,7 +252,7 @@ def test_a_command_goes_on_while_the_network_is_cut(hub: RunningHub, tmp_path: P
 def test_an_order_that_is_given_while_the_network_is_cut_is_carried_out_afterwards(
     hub: RunningHub, tmp_path: Path
 ) -> None:
-    with proxied(hub.port) as network, opened_window(network.url, hub.key, tmp_path) as opened:
+    with running_proxy(hub.url) as network, opened_window(network.url, hub.key, tmp_path) as opened:
         network.cut()
         hub.wait_for(opened.id, "away")
         asking = Asking(hub, opened.id, "write", path=str(tmp_path / "a"), content="b")
@@ -265,7 +265,7 @@ def test_an_order_that_is_given_while_the_network_is_cut_is_carried_out_afterwar
 
 
 def test_a_network_that_stays_cut_loses_the_window(hub: RunningHub, tmp_path: Path) -> None:
-    with proxied(hub.port) as network, opened_window(network.url, hub.key, tmp_path) as opened:
+    with running_proxy(hub.url) as network, opened_window(network.url, hub.key, tmp_path) as opened:
         asking = waiting(hub, opened, tmp_path)
         network.cut()
         assert asking.error() == "window_lost"

@@ -9,23 +9,13 @@ import pytest
 from playwright.sync_api import Error
 
 from glovebox import SyncRuntime
-from tests.support.vscode import vscode_server
 from tests.vscode.harness.browser import Browser, running_browser
 from tests.vscode.harness.desk import OPEN, Desk, Window
 from tests.vscode.harness.editor import Editor, Program, packaged, running_editor
 from tests.vscode.harness.hub import Hub, running_hub
 
-__all__ = ["vscode_server"]
-
-#: The first of these tests waits until VS Code is installed and the extension is built.
+#: How long the extension may take to be built.
 LIMIT = 600
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give tests time for what is made for all of them, once."""
-    for item in items:
-        if item.path.is_relative_to(Path(__file__).parent):
-            item.add_marker(pytest.mark.timeout(LIMIT))
 
 
 @pytest.hookimpl(wrapper=True)

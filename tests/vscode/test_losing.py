@@ -10,10 +10,10 @@ import pytest
 
 from glovebox.errors import GloveboxError, NoWindow, WindowLost, WindowUnresponsive
 from glovebox.protocol.observations import CmdOutputObservation
+from tests.support.proxy import Proxy, running_proxy
 from tests.support.running import wait_until
 from tests.vscode.harness.browser import running_browser
 from tests.vscode.harness.desk import Desk, Window
-from tests.vscode.harness.proxy import Proxy, running_proxy
 
 COUNTED = "echo begun; echo x >> runs; until test -e {}; do sleep 0.05; done; echo done"
 

@@ -1,4 +1,4 @@
-"""A network between a window and a hub that can be cut."""
+"""A network that can be cut."""
 
 from __future__ import annotations
 
