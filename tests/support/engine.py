@@ -186,6 +186,9 @@ class PrivateEngine(RealEngine):
 
     def stop(self) -> None:
         """End it and all that it has started, and remove what it kept."""
+        if self.answers():  # it would wait for each to end by itself
+            for found in self.ask("GET", "/containers/json", all="1"):
+                self.ask("DELETE", f"/containers/{found['Id']}", force="1")
         if self._process is not None and self._process.poll() is None:
             self._process.send_signal(signal.SIGTERM)
             with contextlib.suppress(subprocess.TimeoutExpired):
