@@ -1,3 +1,4 @@
+import { join } from "node:path";
 import * as vscode from "vscode";
 import { registerCommands } from "./commands";
 import { Connection } from "./connection";
@@ -22,7 +23,7 @@ export function activate(context: vscode.ExtensionContext): void {
   const performer = new Performer(showing);
   const bar = new StatusBar("glovebox.menu");
   const keys = new Keys(context.secrets);
-  const reloading = new Reloading(context.workspaceState);
+  const reloading = new Reloading(context.workspaceState, join(context.globalStorageUri.fsPath, "connected"));
   const desk = new Desk(performer, log, (count) => (bar.busy = count));
   const world = new WindowWorld(context, log, keys, performer, reloading, bar, showing);
   const connection = new Connection(world, desk);

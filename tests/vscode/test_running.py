@@ -136,6 +136,28 @@ def test_many_commands_in_a_row_are_answered_right(agent: SyncRuntime) -> None:
         assert (answer.content, answer.metadata.exit_code) == (f"number {number}", number % 5)
 
 
+@pytest.fixture
+def dated(desk: Desk) -> Iterator[None]:
+    """Shells that tell their commands with the time."""
+    file = desk.editor.home / ".bashrc"
+    kept = file.read_text()
+    file.write_text(f"{kept}HISTTIMEFORMAT='%F %T '\n")
+    yield
+    file.write_text(kept)
+
+
+@pytest.mark.usefixtures("dated")
+def test_a_shell_that_tells_its_commands_with_their_time_is_understood(agent: SyncRuntime) -> None:
+    for number in range(4):
+        answer = run(agent, f"echo dated {number}; (exit {number})", session="dated", timeout=20)
+        assert (answer.content, answer.metadata.exit_code) == (f"dated {number}", number)
+    asked = run(agent, "read -p 'Which? ' which; echo got $which; (exit 4)", session="dated", timeout=2)
+    assert (asked.content, asked.metadata.exit_code) == ("Which?", -1)
+    answer = run(agent, "this", session="dated", is_input=True, timeout=20)
+    assert answer.content.endswith("got this")
+    assert answer.metadata.exit_code == 4
+
+
 def test_the_user_sees_the_command_and_its_output(agent: SyncRuntime, window: Window) -> None:
     run(agent, "echo seen$((40 + 2))by the user", session="seen")
     wait_until(lambda: "seen42by the user" in window.terminal_text(), what="the output in the terminal")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 
+from glovebox import BoxSpec, SyncRuntime
 from glovebox.protocol.observations import ErrorObservation
+from tests.support.running import wait_until
 from tests.vscode.harness.desk import Desk
 
 
@@ -29,3 +31,21 @@ def test_a_workspace_of_several_folders_is_one_box_with_all_of_them(desk: Desk) 
             assert refused.error_id == "outside_workspace"
             assert str(first) in refused.content
             assert agent.run("pwd").content == str(first)
+
+
+def test_a_window_without_a_folder_is_listed_and_says_what_is_missing(desk: Desk) -> None:
+    def empty() -> list[str]:
+        listed = desk.hub.windows()
+        return [one["id"] for one in listed if one["folders"] == [] and one["status"] == "connected"]
+
+    with desk.empty_window() as window:
+        window.command("Glovebox: Connect")
+        wait_until(lambda: len(empty()) == 1, 30, "a window without a folder")
+        spec = BoxSpec(name=empty()[0])
+        new = desk.place / "new.txt"
+        with SyncRuntime("vscode", spec, settings=desk.hub.settings, patience=2) as agent:
+            for refused in (agent.run("pwd"), agent.read("/etc/hostname"), agent.write(str(new), "new")):
+                assert isinstance(refused, ErrorObservation), refused
+                assert refused.error_id == "no_folder"
+                assert "No folder is open in this window" in refused.content
+        assert not new.exists()

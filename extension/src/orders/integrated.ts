@@ -1,6 +1,7 @@
 import * as vscode from "vscode";
 
 import { Marks } from "./marks";
+import type { Sourced } from "./sourced";
 
 /** How a command in a terminal ended. */
 export interface Ending {
@@ -8,6 +9,8 @@ export interface Ending {
   exitCode: number | undefined;
   /** The terminal closed. */
   closed: boolean;
+  /** The shell told the line in another form than it was sent. */
+  retold: boolean;
 }
 
 /** How long the end of the output, or the news that the command ended, may be late. */
@@ -59,6 +62,8 @@ export class Integrated {
   private readonly execution: vscode.TerminalShellExecution;
   private exitCode: number | undefined;
   private ended = false;
+  /** VS Code did not know the line for the one that it was given. */
+  private isAdopted = false;
   private streamed = false;
   private timer: NodeJS.Timeout | undefined;
   private finish: (ending: Ending) => void = () => undefined;
@@ -69,23 +74,18 @@ export class Integrated {
     private readonly terminal: vscode.Terminal,
     shell: vscode.TerminalShellIntegration,
     line: string,
-    /** What the line names and no other does. */
-    file: string,
+    private readonly sourced: Sourced,
     private readonly print: (text: string) => void,
   ) {
     this.ending = new Promise((resolve) => (this.finish = resolve));
-    // What the user types there has executions of its own. So has our line where a shell tells it in another
-    // form than it was sent: with the time, say, if HISTTIMEFORMAT is set.
-    const isOurs = (execution: vscode.TerminalShellExecution): boolean =>
-      execution === this.execution || execution.commandLine.value.includes(file);
     this.subscriptions = [
-      vscode.window.onDidStartTerminalShellExecution(({ execution }) => {
-        if (execution !== this.execution && isOurs(execution)) {
-          void this.read(execution.read());
+      vscode.window.onDidStartTerminalShellExecution((start) => {
+        if (this.isOurs(start)) {
+          this.begin(start.execution);
         }
       }),
       vscode.window.onDidEndTerminalShellExecution((end) => {
-        if (isOurs(end.execution)) {
+        if (this.isOurs(end)) {
           this.exitCode = end.exitCode;
           this.ended = true;
           this.settle();
@@ -101,9 +101,29 @@ export class Integrated {
     void this.read(this.execution.read());
   }
 
+  /** What the user types there has executions of its own. So has our line if the shell tells it in another form. */
+  private isOurs(event: { terminal: vscode.Terminal; execution: vscode.TerminalShellExecution }): boolean {
+    const isNamed = event.terminal === this.terminal && event.execution.commandLine.value.includes(this.sourced.file);
+    return event.execution === this.execution || isNamed;
+  }
+
+  private begin(execution: vscode.TerminalShellExecution): void {
+    if (execution !== this.execution) {
+      this.isAdopted = true;
+      void this.read(execution.read());
+    }
+    // The stream is there in the next turn only.
+    setTimeout(() => void this.sourced.begin().catch(() => undefined), 0);
+  }
+
   private async read(stream: AsyncIterable<string>): Promise<void> {
+    let isFirst = true;
     try {
       for await (const data of stream) {
+        if (isFirst && this.isAdopted) {
+          this.marks.expect(data);
+        }
+        isFirst = false;
         this.print(this.marks.take(data));
       }
     } finally {
@@ -135,6 +155,7 @@ export class Integrated {
     this.finish({
       exitCode: closing === undefined ? this.exitCode : closing.code,
       closed: closing !== undefined,
+      retold: this.isAdopted,
     });
   }
 }

@@ -17,6 +17,13 @@ export class Marks {
   /** Printed before any mark: all there is, if none ever comes. */
   private early = "";
 
+  /** This piece comes from within the output if it does not say where that begins. */
+  expect(first: string): void {
+    if (!first.includes(`${BEGIN}C`)) {
+      this.turn("C");
+    }
+  }
+
   /** What of the next piece of the stream the command printed. */
   take(data: string): string {
     const text = this.held + data;

@@ -25,6 +25,11 @@ export class PrivateDirectory {
     return path;
   }
 
+  /** Whether a text names something in it. */
+  isNamedIn(text: string): boolean {
+    return this.made !== "" && text.includes(join(this.made, "/"));
+  }
+
   dispose(): void {
     if (this.made !== "") {
       rmSync(this.made, { recursive: true, force: true });

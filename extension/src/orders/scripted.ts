@@ -16,10 +16,12 @@ export interface ScriptEnding {
 }
 
 const LOOK = 40;
-/** How many looks without news are the end of the output of a command that has ended. */
-const QUIET = 5;
+/** How many looks without news are the end of the output of a command that has ended and left something behind. */
+const QUIET = 12;
+/** How many of them there may be before what takes the output has begun. */
+const UNBEGUN = 50;
 /** How many looks the result may come after the end of the output. */
-const LATE = 10;
+const LATE = 25;
 const PIECE = 1 << 16;
 
 /**
@@ -52,8 +54,10 @@ export class Scripted {
       quiet = (await this.read()) ? 0 : quiet + 1;
       const [ended, silent] = [existsSync(this.file("status")), existsSync(this.file("silent"))];
       late += silent ? 1 : 0;
+      // What takes the output is a process of its own, which may begin after a short command has ended.
+      const enough = existsSync(this.file("printed")) || closed() ? QUIET : UNBEGUN;
       // Something in the background may go on printing; an interrupted script leaves no status.
-      if ((ended && (silent || quiet >= QUIET)) || late >= LATE || (closed() && quiet >= QUIET)) {
+      if ((ended && silent) || late >= LATE || ((ended || closed()) && quiet >= enough)) {
         await this.read();
         this.print(this.lines.take(this.decoder.end()));
         return this.result();

@@ -1,4 +1,4 @@
-import { realpath, rm, writeFile } from "node:fs/promises";
+import { realpath, rm } from "node:fs/promises";
 import * as vscode from "vscode";
 
 import type { RunEnded } from "../protocol";
@@ -9,6 +9,7 @@ import { Refusal } from "./refusal";
 import { Scripted } from "./scripted";
 import { directoryOf, isAlive, isBehind, nameOf } from "./shells";
 import { sourcing } from "./showing";
+import { Sourced } from "./sourced";
 import { goOn, pause, unlessGivenUp } from "./waiting";
 
 const INTERRUPT = "\x03";
@@ -36,6 +37,8 @@ export class Session implements vscode.Disposable {
   private early: string | undefined;
   /** The shell did not tell about itself in time, and is not waited for again. */
   private isSilent = false;
+  /** The shell has told a line in another form than it was sent; undefined as long as it has told none. */
+  private retells: boolean | undefined;
   /** When the shell has been there for a while. */
   private readonly settled: Promise<void>;
   private readonly subscriptions: vscode.Disposable[];
@@ -48,9 +51,12 @@ export class Session implements vscode.Disposable {
     this.settled = Promise.resolve(terminal.processId).then(() => pause(SETTLING));
     this.subscriptions = [
       vscode.window.onDidStartTerminalShellExecution((start) => {
-        if (start.terminal === terminal && this.ours) {
+        if (start.terminal !== terminal) {
+          return;
+        }
+        if (this.ours) {
           this.begin();
-        } else if (start.terminal === terminal) {
+        } else if (!files.isNamedIn(start.execution.commandLine.value)) {
           this.users = start.execution;
         }
       }),
@@ -160,19 +166,21 @@ export class Session implements vscode.Disposable {
     integration: vscode.TerminalShellIntegration,
     print: (text: string) => void,
   ): Promise<RunEnded> {
-    const file = this.files.fresh();
-    await writeFile(file, `${command}\n`, { mode: 0o600 });
+    const sourced = new Sourced(this.files.fresh());
+    const name = nameOf(await this.terminal.processId, this.shell);
+    await sourced.prepare(command, name === "bash" && this.retells !== false);
     let ending: Ending;
     this.ours = true;
     try {
       // From a file, since some commands never come back otherwise: those of several lines, in parentheses,
       // or with an open quote.
-      const line = sourcing(file, command, nameOf(await this.terminal.processId, this.shell));
-      ending = await new Integrated(this.terminal, integration, line, file, print).ending;
+      const line = sourcing(sourced.file, command, name);
+      ending = await new Integrated(this.terminal, integration, line, sourced, print).ending;
     } finally {
       this.ours = false;
-      await rm(file, { force: true });
+      await sourced.remove();
     }
+    this.retells = this.retells === true || ending.retold;
     return {
       kind: "run_ended",
       exit_code: ending.exitCode ?? null,
@@ -192,6 +200,8 @@ export class Session implements vscode.Disposable {
       throw new Refusal("busy", "The user of the window is running something in this terminal.");
     }
     const directory = this.files.freshDirectory();
+    // The shell may come to tell about its commands while this one runs.
+    this.ours = true;
     try {
       const script = new Scripted(directory, print);
       const line = await script.prepare(command, this.shell, nameOf(pid, this.shell));
@@ -212,6 +222,7 @@ export class Session implements vscode.Disposable {
         how: "script",
       };
     } finally {
+      this.ours = false;
       await rm(directory, { recursive: true, force: true });
     }
   }

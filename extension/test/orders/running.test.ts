@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { type ChildProcess, spawn } from "node:child_process";
-import { mkdtempSync, realpathSync, rmSync } from "node:fs";
+import { mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
@@ -9,6 +9,7 @@ import { Apart } from "../../src/orders/apart";
 import { Refusal } from "../../src/orders/refusal";
 import { Scripted, type ScriptEnding } from "../../src/orders/scripted";
 import { environment, isAlive, quoted } from "../../src/orders/shells";
+import { Sourced } from "../../src/orders/sourced";
 import { pause } from "../../src/orders/waiting";
 
 let base = "";
@@ -73,6 +74,15 @@ test("something in the background does not hold up the end", async () => {
   assert.deepEqual((await scripted("sleep 5 & echo begun")).printed, "begun\r\n");
 });
 
+test("what takes the output may begin after the command has ended", async () => {
+  const slow = join(base, "slow");
+  mkdirSync(slow);
+  writeFileSync(join(slow, "tee"), '#!/bin/sh\nsleep 0.8\nPATH=${PATH#*:} exec tee "$@"\n', { mode: 0o755 });
+  await scripted(`PATH=${quoted(slow)}:$PATH`);
+  assert.equal((await scripted("echo late")).printed, "late\r\n");
+  await scripted("PATH=${PATH#*:}");
+});
+
 test("a shell that ends leaves no result", async () => {
   assert.equal((await scripted("echo last; exit 4")).exitCode, undefined);
 });
@@ -105,4 +115,25 @@ test("words are quoted, and the environment has nothing of VS Code's", () => {
   assert.equal(quoted("it's"), "'it'\\''s'");
   const made = environment({ HOME: "/h", VSCODE_PID: "1", ELECTRON_RUN_AS_NODE: "1", PAGER: "less" });
   assert.deepEqual([made.HOME, made.VSCODE_PID, made.ELECTRON_RUN_AS_NODE, made.PAGER], ["/h", undefined, undefined, "cat"]);
+});
+
+test("a command is held back in a bash that tells the time until somebody listens", async () => {
+  const bash = spawn("bash", { cwd: base, stdio: ["pipe", "pipe", "ignore"] });
+  let printed = "";
+  bash.stdout.on("data", (data: Buffer) => (printed += data.toString()));
+  const line = async (name: string, command: string): Promise<Sourced> => {
+    const sourced = new Sourced(join(base, name));
+    await sourced.prepare(command, true);
+    bash.stdin.write(`. ${quoted(sourced.file)}\n`);
+    return sourced;
+  };
+  await line("held-1", "echo at once; HISTTIMEFORMAT='%F '; (exit 7)");
+  await until(() => printed === "at once\n");
+  const held = await line("held-2", "echo $? $n $s");
+  await pause(200);
+  assert.equal(printed, "at once\n");
+  await held.begin();
+  await until(() => printed === "at once\n7\n");
+  await held.remove();
+  bash.stdin.end();
 });

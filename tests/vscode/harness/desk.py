@@ -67,3 +67,15 @@ class Desk:
         finally:
             OPEN.remove(window)
             window.close()
+
+    @contextlib.contextmanager
+    def empty_window(self) -> Iterator[Window]:
+        """A window without a folder, until it is closed."""
+        window = Window(self.browser, Path("/"), self.hub)
+        OPEN.append(window)
+        try:
+            window.open(self.editor.address(None), shows=".statusbar-item")
+            yield window
+        finally:
+            OPEN.remove(window)
+            window.close()

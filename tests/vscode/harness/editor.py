@@ -115,8 +115,10 @@ class Editor:
             self.url = f"http://127.0.0.1:{found[1]}"
         return bool(found)
 
-    def address(self, place: Path) -> str:
-        """Where a browser finds a window for a folder, or for a file that names several."""
+    def address(self, place: Path | None) -> str:
+        """Where a browser finds a window for a folder, or for a file that names several, or for nothing."""
+        if place is None:
+            return f"{self.url}/?tkn={TOKEN}&ew=true"
         kind = "workspace" if place.suffix == ".code-workspace" else "folder"
         return f"{self.url}/?tkn={TOKEN}&{kind}={quote(str(place))}"
 

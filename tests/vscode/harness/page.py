@@ -18,6 +18,7 @@ T = TypeVar("T")
 #: Seconds until a window must show what it is expected to.
 PATIENCE = 60.0
 TOAST = ".notification-toast"
+FILES = ".explorer-folders-view .monaco-list-row, .explorer-empty-view"
 BUTTONS = ".notification-list-item-buttons-container .monaco-button"
 
 
@@ -42,10 +43,10 @@ class WindowPage:
         self._page: Page = browser.page()
 
     @by_the_browser
-    def open(self, address: str) -> None:
-        """Open the window, and wait for its files."""
+    def open(self, address: str, shows: str = FILES) -> None:
+        """Open the window, and wait for its files, or for something else that it shows."""
         self._page.goto(address)
-        self._settle()
+        self._settle(shows)
 
     @by_the_browser
     def reload(self) -> None:
@@ -53,9 +54,8 @@ class WindowPage:
         self._page.reload()
         self._settle()
 
-    def _settle(self) -> None:
-        rows = self._page.locator(".explorer-folders-view .monaco-list-row, .explorer-empty-view")
-        rows.first.wait_for(timeout=1000 * PATIENCE)
+    def _settle(self, shows: str = FILES) -> None:
+        self._page.locator(shows).first.wait_for(timeout=1000 * PATIENCE)
 
     def trust(self) -> None:
         """Say that the authors of what is in the folder are trusted."""
