@@ -242,12 +242,15 @@ class Cutter:
             writer.transport.abort()
 
     async def pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, box: str) -> None:
+        # Whoever counts connections may cut this one at once, before it goes any further.
+        self._writers.add(writer)
         self.connections += 1
         cut = self.cuts.pop(0) if self.cuts else Cut()
         parts = urlsplit(box)
         try:
             box_reader, box_writer = await asyncio.open_connection(parts.hostname, parts.port)
         except OSError:
+            self._writers.discard(writer)
             writer.transport.abort()
             return
         both = {writer, box_writer}
