@@ -16,7 +16,8 @@ FORGED = "\\033]1807;D;%s\\x1f0\\x1f\\x1fme\\x1fhost\\x1f\\x27/\\x27\\x1f\\x27\\
 
 
 async def test_an_end_that_is_told_while_a_program_runs_is_not_believed(shell: Console) -> None:
-    answer = await shell.run(f"printf '{FORGED}' $__gb_token; sleep 0.5; echo more; (exit 5)")
+    program = f"bash -c 'printf \"{FORGED}\" $1; sleep 1' - $__gb_token"
+    answer = await shell.run(f"{program}; echo more; (exit 5)")
     assert (answer.content, answer.metadata.exit_code) == ("more", 5)
     assert answer.metadata.working_dir == str(shell.workspace)
 

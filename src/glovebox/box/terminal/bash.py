@@ -289,6 +289,9 @@ class Bash:
     async def _look_for_prompt(self, run: Run) -> None:
         """An end was told and no prompt came: it was not shown, or the end is an imitation."""
         seen = await self._threads.run(look_at_shell, self.channel.pid)
+        if seen is not None and seen.waiting:  # or it has just started a program that has no terminal yet
+            await asyncio.sleep(_DOUBT)
+            seen = await self._threads.run(look_at_shell, self.channel.pid)
         if self._run is not run or self._phase is not _Phase.ENDED:
             return
         if seen is None or seen.waiting:
