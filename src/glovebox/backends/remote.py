@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 import msgspec
 
+from glovebox.backends.found import FoundSandbox, refuse_wishes
 from glovebox.backends.waiting import until_alive
 from glovebox.client.backend import Address, BoxInfo, Report
 from glovebox.client.spec import BoxSpec
-from glovebox.errors import BadAnswer, BadSpec, BoxUnreachable, DeadlineExceeded, NoSuchBox, NotSupported
+from glovebox.errors import BadAnswer, BadSpec, BoxUnreachable, DeadlineExceeded, NoSuchBox
 from glovebox.protocol.base import Message
 from glovebox.settings.host import HostSettings
 
@@ -49,8 +50,12 @@ class _About(Message):
     uptime: float
 
 
-class RemoteSandbox:
-    """A box at an address. It is used, never ended."""
+class RemoteSandbox(FoundSandbox):
+    """A box at an address."""
+
+    no_pause = "A box at an address cannot be paused from here. Ask whoever started it."
+    no_stop = "A box at an address cannot be stopped from here. Ask whoever started it."
+    no_logs = "What a box at an address prints is to be found where it runs."
 
     def __init__(self, address: Address, workspace: str) -> None:
         self._address = address
@@ -101,37 +106,9 @@ class RemoteSandbox:
             keep=True,
         )
 
-    async def pause(self) -> None:
-        """It is not ours to pause.
-
-        Raises:
-            NotSupported: always.
-        """
-        raise NotSupported("A box at an address cannot be paused from here. Ask whoever started it.")
-
     async def resume(self) -> None:
         """Wait until it answers, if somebody has restarted it."""
         await until_alive(self._address, _RESUME_LIMIT, _never)
-
-    async def stop(self) -> None:
-        """It is not ours to stop.
-
-        Raises:
-            NotSupported: always.
-        """
-        raise NotSupported("A box at an address cannot be stopped from here. Ask whoever started it.")
-
-    async def delete(self) -> None:
-        """Leave it as it is: whoever started it decides when it ends."""
-
-    async def logs(self, *, follow: bool = False) -> AsyncIterator[str]:
-        """What it prints is not seen here.
-
-        Raises:
-            NotSupported: always.
-        """
-        raise NotSupported("What a box at an address prints is to be found where it runs.")
-        yield ""
 
 
 class RemoteBackend:
@@ -152,12 +129,7 @@ class RemoteBackend:
             BadSpec: there is no address, or what it is called is none.
             NotSupported: something is wanted that only whoever starts a box can give it.
         """
-        for field in _SETTLED:
-            if getattr(spec, field):
-                raise NotSupported(
-                    f"The box at {self._address.url} is what it is: {field} cannot be chosen. "
-                    "Leave it out, or start a box with another backend."
-                )
+        refuse_wishes(spec, _SETTLED, f"The box at {self._address.url}")
         self._check()
         await until_alive(self._address, spec.start_limit, _never)
         return RemoteSandbox(self._address, await self._workspace())

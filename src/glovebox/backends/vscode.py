@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
+from glovebox.backends.found import FoundSandbox, refuse_wishes
 from glovebox.client.backend import Address, BoxInfo, Report, State
 from glovebox.client.patience import Lost
 from glovebox.client.spec import BoxSpec
@@ -87,8 +88,12 @@ class _Ran(Message):
     extras: dict[str, Any]
 
 
-class WindowSandbox:
-    """A window as a box. It is used, never ended."""
+class WindowSandbox(FoundSandbox):
+    """A window as a box."""
+
+    no_pause = 'A VS Code window is paused by its user only: run "Glovebox: Pause Agent" in the window.'
+    no_stop = 'A VS Code window is its user\'s: close it, or run "Glovebox: Disconnect" in it.'
+    no_logs = 'A VS Code window shows its log itself: run "Glovebox: Show Log" in it.'
 
     def __init__(self, hub: _Hub, window: Window) -> None:
         self._hub = hub
@@ -124,16 +129,6 @@ class WindowSandbox:
             return BoxInfo(name=self.name, backend=NAME, state="missing", keep=True)
         return described(found[0], self._hub.address.url)
 
-    async def pause(self) -> None:
-        """It is not ours to pause.
-
-        Raises:
-            NotSupported: always.
-        """
-        raise NotSupported(
-            'A VS Code window is paused by its user only: run "Glovebox: Pause Agent" in the window.'
-        )
-
     async def resume(self) -> None:
         """Nothing, if it can be used.
 
@@ -145,26 +140,6 @@ class WindowSandbox:
             raise NotSupported(f"The VS Code window {self.name} is gone. {_CONNECT}")
         if found[0].status != "connected":
             raise NotSupported(f"A VS Code window goes on when its user wants it: {_problem(found[0])}.")
-
-    async def stop(self) -> None:
-        """It is not ours to end.
-
-        Raises:
-            NotSupported: always.
-        """
-        raise NotSupported('A VS Code window is its user\'s: close it, or run "Glovebox: Disconnect" in it.')
-
-    async def delete(self) -> None:
-        """Leave it as it is: it is its user's."""
-
-    async def logs(self, *, follow: bool = False) -> AsyncIterator[str]:
-        """What a window prints is not seen here.
-
-        Raises:
-            NotSupported: always.
-        """
-        raise NotSupported('A VS Code window shows its log itself: run "Glovebox: Show Log" in it.')
-        yield ""
 
 
 class VSCodeBackend:
@@ -188,12 +163,7 @@ class VSCodeBackend:
             NotSupported: something is wanted that a window cannot be.
             BadSpec: a variable cannot have that name.
         """
-        for field in _SETTLED:
-            if getattr(spec, field):
-                raise NotSupported(
-                    f"A VS Code window is what it is: {field} cannot be chosen. Leave it out, or start a "
-                    "box with another backend."
-                )
+        refuse_wishes(spec, _SETTLED, "A VS Code window")
         exports = _exports(spec.env)
         hub = await self._hub()
         sandbox = WindowSandbox(hub, await asyncio.to_thread(_chosen, await hub.windows(), spec))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import enum
 import time
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -20,6 +19,7 @@ from glovebox.box.terminal.presentation import Shown, show, without_echo
 from glovebox.box.terminal.retention import Output
 from glovebox.box.terminal.run import Run, ShellEnd
 from glovebox.box.terminal.splitting import needs_parsing, split_commands
+from glovebox.box.terminal.waiting import Outcome, outcome_of
 from glovebox.box.threads import Threads
 from glovebox.protocol.actions import CmdRunAction
 from glovebox.protocol.observations import CmdOutputObservation, ErrorObservation
@@ -31,16 +31,7 @@ _LARGE = 200_000
 #: At the idle prompt these do something: a new prompt, and the end of the shell.
 _KEYS_AT_PROMPT = (b"\x03", b"\x04")
 
-#: A quick command is given the time to end, however short the caller's limit.
-_LEAST_TIMEOUT = 0.2
-
 Answer = CmdOutputObservation | ErrorObservation
-
-
-class _Outcome(enum.Enum):
-    ENDED = enum.auto()
-    SILENT = enum.auto()
-    LATE = enum.auto()
 
 
 @dataclass(slots=True)
@@ -198,15 +189,15 @@ class Conversation:
         if call.id != command.id:
             command.replay(pending.reported_size)
         try:
-            outcome = await self._wait(pending.run, action)
+            outcome = await outcome_of(pending.run, action, lambda: self._no_change_timeout)
         finally:
             command.follower = None
         own = call.id == command.id and not call.resumed
-        if outcome is _Outcome.ENDED and pending.run.missed and not pending.prefix and own:
+        if outcome is Outcome.ENDED and pending.run.missed and not pending.prefix and own:
             # The shell went away just before, after `exec </dev/null` say; a new one takes the command.
             self.pending = None
             return await self._begin(action, text, call, pending.leftover)
-        if outcome is _Outcome.ENDED:
+        if outcome is Outcome.ENDED:
             note = replies.key_sent(text) if control_key(text) else ""
             return await self._ended(pending, action, text, call, note)
         continued = pending.reported
@@ -217,28 +208,13 @@ class Conversation:
             content = await self._digest(pending.command, before, action.budget)
         self._reported(pending, call, before)
         call.command = command.info()
-        if outcome is _Outcome.SILENT:
+        if outcome is Outcome.SILENT:
             seconds = self._no_change_timeout
             answer = replies.no_new_output(text, content, continued=continued, seconds=seconds)
         else:
             seconds = action.timeout or 0.0
             answer = replies.timed_out(text, content, continued=continued, seconds=seconds)
         return answer if action.budget is not None else _clipped(answer)
-
-    async def _wait(self, run: Run, action: CmdRunAction) -> _Outcome:
-        """Wait for the command's end, for silence, or until the caller's time is over."""
-        loop = asyncio.get_running_loop()
-        begin = loop.time()
-        late = float("inf") if action.timeout is None else begin + max(action.timeout, _LEAST_TIMEOUT)
-        while not run.ended.done():
-            silent = float("inf")
-            if not action.blocking:
-                silent = max(begin, run.last_output) + self._no_change_timeout
-            now, wake = loop.time(), min(silent, late)
-            if now >= wake:
-                return _Outcome.SILENT if silent <= late else _Outcome.LATE
-            await asyncio.wait([run.ended], timeout=None if wake == float("inf") else wake - now)
-        return _Outcome.ENDED
 
     async def _ended(
         self, pending: Pending, action: CmdRunAction, text: str, call: Call, note: str = ""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import enum
 import time
 from collections.abc import Coroutine
 from typing import Any
@@ -17,6 +16,7 @@ from glovebox.box.terminal.keys import control_key
 from glovebox.box.terminal.presentation import without_echo
 from glovebox.box.terminal.run import ShellEnd
 from glovebox.box.terminal.splitting import needs_parsing, split_commands
+from glovebox.box.terminal.waiting import Outcome, outcome_of
 from glovebox.box.threads import Threads
 from glovebox.errors import BadSession, CommandEnded, WindowError
 from glovebox.hub.hands import Hands, Refused
@@ -30,8 +30,6 @@ from glovebox.protocol.window import Done, EndSession, Input, Run, RunApart, Run
 
 Answer = CmdOutputObservation | ErrorObservation
 
-#: A quick command is given the time to end, however short the caller's limit.
-_LEAST_TIMEOUT = 0.2
 #: What a terminal that has to be opened may take before its first command can print anything.
 _OPENING = 15.0
 _END_LIMIT = 10.0
@@ -42,12 +40,6 @@ _KEYS = {"SIGINT": "\x03", "SIGQUIT": "\x1c", "SIGTSTP": "\x1a"}
 _NUMBERS = {"2": "SIGINT", "3": "SIGQUIT", "20": "SIGTSTP"}
 _UNKNOWN = "VS Code did not tell the exit code, and -1 stands for it."
 _CLOSED = "Bash session was likely interrupted..."
-
-
-class _Outcome(enum.Enum):
-    ENDED = enum.auto()
-    SILENT = enum.auto()
-    LATE = enum.auto()
 
 
 class WindowSession:
@@ -313,10 +305,10 @@ class WindowSession:
         if call.id != command.id:
             command.replay(pending.reported_size)
         try:
-            outcome = await self._wait(pending, action)
+            outcome = await outcome_of(pending, action, lambda: self._no_change_timeout + pending.allowance)
         finally:
             command.follower = None
-        if outcome is _Outcome.ENDED:
+        if outcome is Outcome.ENDED:
             note = replies.key_sent(text) if control_key(text) else ""
             return await self._ended(pending, action, text, call, note)
         continued, before = pending.reported, pending.reported_size
@@ -325,29 +317,13 @@ class WindowSession:
         if action.budget is not None:
             content = await pending.digest(before, action.budget)
         call.command = command.info()
-        if outcome is _Outcome.SILENT:
+        if outcome is Outcome.SILENT:
             seconds = self._no_change_timeout
             answer = replies.no_new_output(text, content, continued=continued, seconds=seconds)
         else:
             seconds = action.timeout or 0.0
             answer = replies.timed_out(text, content, continued=continued, seconds=seconds)
         return answer if action.budget is not None else clipped(answer)
-
-    async def _wait(self, pending: Pending, action: CmdRunAction) -> _Outcome:
-        """Wait for the command's end, for silence, or until the caller's time is over."""
-        loop = asyncio.get_running_loop()
-        begin = loop.time()
-        late = float("inf") if action.timeout is None else begin + max(action.timeout, _LEAST_TIMEOUT)
-        while not pending.ended.done():
-            silent = float("inf")
-            if not action.blocking:
-                since = max(begin, pending.last_output)
-                silent = since + self._no_change_timeout + pending.allowance
-            now, wake = loop.time(), min(silent, late)
-            if now >= wake:
-                return _Outcome.SILENT if silent <= late else _Outcome.LATE
-            await asyncio.wait([pending.ended], timeout=None if wake == float("inf") else wake - now)
-        return _Outcome.ENDED
 
     async def _ended(
         self, pending: Pending, action: CmdRunAction, text: str, call: Call, note: str = ""
