@@ -2,8 +2,8 @@
 PORT ?= 8000
 WORKSPACE ?= ./workspace
 PLUGINS ?= jupyter agent_skills
-# How many files of tests run at once. More than one is quicker, but tests that look at times may fail by it.
-JOBS ?= 1
+# How many processes share the tests.
+JOBS ?= $(shell n=$$(nproc); echo $$((n > 4 ? 4 : n)))
 INPUTS := pyproject.toml constraints.txt scripts/setup.sh tests/support/npm/package.json extension/package.json
 
 .PHONY: help setup run test lint bench bundle image extension clean
@@ -24,7 +24,7 @@ run: .venv/.run ## serve a box for WORKSPACE on 127.0.0.1:PORT
 
 test: lint ## check style, types, import rules and documentation, and run all tests
 	.venv/bin/python -m compileall -q src
-	.venv/bin/python -m pytest $(if $(filter-out 1,$(JOBS)),-n $(JOBS) --dist loadfile)
+	@scripts/test.sh $(JOBS)
 
 lint: .venv/.dev ## the checks of `make test` without the tests
 	.venv/bin/ruff check .

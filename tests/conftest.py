@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.running import RunningBox, running_box
 
-pytest_plugins = ["tests.support.engine", "tests.support.vscode"]
+pytest_plugins = ["tests.support.engine", "tests.support.sharing", "tests.support.vscode"]
 #: Folders whose tests may have to wait until an image, the runtime or a window is made.
 SLOW_TO_BEGIN = ("backends", "bundle", "images", "vscode")
 
