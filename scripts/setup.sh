@@ -37,6 +37,9 @@ if [ "$wanted" = dev ]; then
   need tmux tmux
   need npm npm
   need bwrap bubblewrap
+  need zsh zsh
+  need fish fish
+  need openssl openssl
   # Container engines for the tests, which only root can start.
   if [ "$(id -u)" = 0 ]; then
     need dockerd docker.io
@@ -56,6 +59,11 @@ if [ ${#packages[@]} -gt 0 ]; then
     echo "Missing: ${packages[*]}. Install these, or run this as root on Debian or Ubuntu." >&2
     [ -n "$python" ] || exit 1
   fi
+fi
+# gVisor is not in every release, and only its own tests need it.
+if [ "$wanted" = dev ] && [ "$(id -u)" = 0 ] && ! command -v runsc >/dev/null 2>&1; then
+  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends runsc >/dev/null 2>&1 ||
+    echo "There is no gVisor (runsc): tests of it are skipped." >&2
 fi
 python=${python:-python3}
 

@@ -32,13 +32,15 @@ ENVIRONMENT = {
 class Container:
     """A container that was started."""
 
-    def __init__(self, engine: RealEngine, number: str) -> None:
+    def __init__(self, engine: RealEngine, number: str, port: int, key: str) -> None:
         self._engine = engine
         self.number = number
-        self.client = httpx.Client(base_url=self._address(), timeout=60, trust_env=False)
+        headers = {"X-Session-API-Key": key} if key else {}
+        self.client = httpx.Client(base_url=self.address(port), headers=headers, timeout=180, trust_env=False)
 
-    def _address(self) -> str:
-        published = self.state()["NetworkSettings"]["Ports"].get(f"{PORT}/tcp")
+    def address(self, port: int) -> str:
+        """Where a port of it is found."""
+        published = self.state()["NetworkSettings"]["Ports"].get(f"{port}/tcp")
         return f"http://127.0.0.1:{published[0]['HostPort']}" if published else "http://127.0.0.1:1"
 
     def state(self) -> Any:
@@ -53,15 +55,20 @@ class Container:
             return False
 
     def run(self, command: str) -> str:
-        """The output of a command in the box."""
-        return self.execute("run", command=command)
+        """The output of a command in the box, however long it prints nothing."""
+        return self.execute("run", command=command, blocking=True)
 
     def execute(self, action: str, **args: Any) -> str:
         """The content of what the box answers to an action."""
+        content: str = self.observe(action, **args)["content"]
+        return content
+
+    def observe(self, action: str, **args: Any) -> dict[str, Any]:
+        """All of what the box answers to an action."""
         answer = self.client.post("/execute_action", json={"action": {"action": action, "args": args}})
         assert answer.status_code == 200, answer.text
-        content: str = answer.json()["content"]
-        return content
+        observation: dict[str, Any] = answer.json()
+        return observation
 
     def exec(self, *command: str) -> int:
         """The status of a program that is started from outside of the box."""
@@ -87,14 +94,26 @@ class Container:
 
 @contextlib.contextmanager
 def container(
-    engine: RealEngine, image: str, command: Sequence[str] | None = STOCK, **environment: str
+    engine: RealEngine,
+    image: str,
+    command: Sequence[str] | None = STOCK,
+    *,
+    ports: Sequence[int] = (PORT,),
+    key: str = "",
+    **environment: str,
 ) -> Iterator[Container]:
-    """A container as OpenHands makes it, with a port on loopback."""
+    """A container as OpenHands makes it, with ports on loopback: the first is the box's.
+
+    With a key the client shows it; without a command it starts as its image says.
+    """
+    variables = {**ENVIRONMENT, **({"SESSION_API_KEY": key} if key else {}), **environment}
     body: dict[str, Any] = {
         "Image": image,
-        "Env": [f"{name}={value}" for name, value in {**ENVIRONMENT, **environment}.items()],
-        "ExposedPorts": {f"{PORT}/tcp": {}},
-        "HostConfig": {"PortBindings": {f"{PORT}/tcp": [{"HostIp": "127.0.0.1", "HostPort": ""}]}},
+        "Env": [f"{name}={value}" for name, value in variables.items()],
+        "ExposedPorts": {f"{port}/tcp": {} for port in ports},
+        "HostConfig": {
+            "PortBindings": {f"{port}/tcp": [{"HostIp": "127.0.0.1", "HostPort": ""}] for port in ports}
+        },
         "Healthcheck": {"Interval": 1_000_000_000},
     }
     if command is not None:
@@ -102,7 +121,7 @@ def container(
     number = engine.ask("POST", "/containers/create", body=body)["Id"]
     try:
         engine.ask("POST", f"/containers/{number}/start")
-        started = Container(engine, number)
+        started = Container(engine, number, ports[0], key)
         with started.client:
             yield started
     finally:

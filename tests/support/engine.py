@@ -9,9 +9,11 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import io
+import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -23,6 +25,7 @@ import httpx
 import psutil
 import pytest
 
+from tests.support.certificates import make_authority, make_certificate
 from tests.support.running import wait_until
 
 ROOT = Path(__file__).parents[2]
@@ -31,7 +34,11 @@ BASE_TAR = CACHE / "base.tar"
 #: The image of tests: Debian, and no Python in it.
 BASE = "glovebox-test-base:latest"
 #: What has to be installed for a private engine, by what it brings.
-PACKAGES = {"dockerd": "docker.io", "debootstrap": "debootstrap", "ip": "iproute2"}
+PACKAGES = {"dockerd": "docker.io", "debootstrap": "debootstrap", "ip": "iproute2", "openssl": "openssl"}
+#: How gVisor runs in any machine, and keeps what is written to a container when that is stopped.
+RUNSC_ARGUMENTS = ("--network=host", "--overlay2=none")
+#: Has an engine take over a socket that listens already, as systemd would have it.
+_WITH_SOCKET = 'export LISTEN_PID=$$ LISTEN_FDS=1; exec "$@" 3<&"$0"'
 #: What lets Podman run without systemd and in a machine that allows no more than this.
 PODMAN_SETTINGS = """
 [engine]
@@ -124,7 +131,10 @@ class RealEngine:
 
 
 class PrivateEngine(RealEngine):
-    """A Docker Engine with sockets, data and a bridge of its own."""
+    """A Docker Engine with sockets, data and a bridge of its own; with gVisor, if that is installed.
+
+    It can also be reached by TCP, with one of the certificates that `authority` signs.
+    """
 
     def __init__(self, directory: Path) -> None:
         super().__init__(f"unix://{directory}/docker.sock")
@@ -132,6 +142,14 @@ class PrivateEngine(RealEngine):
         self._bridge = f"gbx{os.getpid() % 100_000}-{directory.name[-4:]}"[:15]
         self._drivers: tuple[str, ...] = ("overlay2", "vfs")
         self._process: subprocess.Popen[bytes] | None = None
+        self._port = socket.create_server(("127.0.0.1", 0))
+        self.authority = make_authority(directory / "authority")
+        self._certificates = make_certificate(directory / "engine", self.authority)
+
+    @property
+    def tcp_host(self) -> str:
+        """Where it speaks TLS."""
+        return f"tcp://127.0.0.1:{self._port.getsockname()[1]}"
 
     @property
     def pid(self) -> int:
@@ -173,10 +191,25 @@ class PrivateEngine(RealEngine):
             # Published ports need none, and those of another engine are not ours to change.
             "iptables": "false",
             "log-level": "warn",
+            "config-file": self._settings_file(),
+            "tlsverify": "true",
+            "tlscacert": self._certificates / "ca.pem",
+            "tlscert": self._certificates / "cert.pem",
+            "tlskey": self._certificates / "key.pem",
         }
-        command = ["dockerd", *(f"--{name}={value}" for name, value in flags.items())]
+        given = [f"--{name}={value}" for name, value in flags.items()]
+        port = self._port.fileno()
+        command = ["bash", "-c", _WITH_SOCKET, str(port), "dockerd", "--host=fd://3", *given]
         with (self.directory / "log").open("ab") as log:
-            return subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+            return subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True, pass_fds=(port,))
+
+    def _settings_file(self) -> Path:
+        """What cannot be said with flags."""
+        runsc = shutil.which("runsc")
+        runtimes = {"runsc": {"path": runsc, "runtimeArgs": RUNSC_ARGUMENTS}} if runsc else {}
+        file = self.directory / "daemon.json"
+        file.write_text(json.dumps({"runtimes": runtimes}))
+        return file
 
     def kill(self) -> None:
         """End it without a chance to tidy up."""
@@ -194,6 +227,7 @@ class PrivateEngine(RealEngine):
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(30)
         self.close()
+        self._port.close()
         _remove(self.directory)
         subprocess.run(["ip", "link", "del", self._bridge], check=False, capture_output=True)
 

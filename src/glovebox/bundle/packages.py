@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 NAME = "glovebox-runtime"
 #: What cells install packages with, and the time zones that small images lack. Nice to have.
 ALSO = ("pip", "tzdata")
-#: What others list as needed, and the box never uses: completion and debugging in notebooks.
-_NEVER_USED = frozenset({"jedi", "parso", "debugpy"})
+#: What others list as needed, and the box never uses: completion and debugging in notebooks, IPython in a
+#: terminal, a parser for bindings to C. Whoever installs something that needs one of them gets it with that.
+_NEVER_USED = frozenset({"jedi", "parso", "debugpy", "prompt-toolkit", "wcwidth", "pycparser"})
 _LEFT_OUT = re.compile(r"tests?|__pycache__|.*\.(pyc|pyi|pyx|pxd|pxi|h|hpp|c|cpp|a|exe)")
 _OWN_LEFT_OUT = shutil.ignore_patterns("__pycache__")
 

@@ -11,6 +11,22 @@ _BACKENDS = "all process docker remote vscode"
 #: Quick, and silent when something is wrong: it runs while somebody types.
 _BOXES = "glovebox ls --names 2>/dev/null"
 _WITH_COLON = f'({_BOXES} | string replace -r "\\$" :)'
+_FISH_BEGIN = """\
+# Lets fish complete glovebox: glovebox completion fish | source
+function __glovebox_is
+    set -l words (commandline -opc)
+    set -q words[2]; and test $words[2] = $argv[1]; and not contains -- -- $words
+end
+function __glovebox_program
+    set -l words (commandline -opc)
+    set -l dashes (contains -i -- -- $words); or return
+    set -l typed (string escape -- $words[(math $dashes + 1)..]) (commandline -ct)
+    complete -C "$typed"
+end
+complete -c glovebox -f
+complete -c glovebox -n __fish_use_subcommand -s h -l help -d {own}
+complete -c glovebox -n __fish_use_subcommand -l version
+complete -c glovebox -a '(__glovebox_program)'"""
 
 
 def bash(commands: list[Command]) -> str:
@@ -81,7 +97,16 @@ def zsh(commands: list[Command]) -> str:
         f'_glovebox_boxes() {{ compadd -- ${{(f)"$({_BOXES})"}} }}',
         f'_glovebox_places() {{ compadd -S : -q -- ${{(f)"$({_BOXES})"}}; _files }}',
         "_glovebox() {",
-        "    if (( CURRENT == 2 )); then",
+        "    integer dashes=$words[(i)--]",
+        "    if (( dashes < CURRENT )); then",
+        "        shift dashes words",
+        "        (( CURRENT -= dashes ))",
+        "        _normal",
+        "        return",
+        "    elif (( CURRENT == 2 )) && [[ $words[2] == -* ]]; then",
+        "        compadd -- --help --version",
+        "        return",
+        "    elif (( CURRENT == 2 )); then",
         "        local -a commands=(",
         *(f"            {shlex.quote(f'{command.name}:{command.help}')}" for command in commands),
         "        )",
@@ -113,7 +138,9 @@ def _zsh_flag(flag: Flag) -> Iterable[str]:
         said = said.replace(special, f"\\{special}")
     for name in flag.names:
         value = f":{flag.kind or 'value'}:{_zsh_action(flag.kind, flag.words)}" if flag.takes else ""
-        yield f"{'*' if flag.many else ''}{name}[{said}]{value}"
+        # The value may be a word of its own, or a part of this one.
+        joint = ("=" if name.startswith("--") else "+") if flag.takes else ""
+        yield f"{'*' if flag.many else ''}{name}{joint}[{said}]{value}"
 
 
 def _zsh_action(kind: str, words: tuple[str, ...]) -> str:
@@ -131,12 +158,12 @@ def _zsh_action(kind: str, words: tuple[str, ...]) -> str:
 
 def fish(commands: list[Command]) -> str:
     """For fish."""
-    lines = ["# Lets fish complete glovebox: glovebox completion fish | source", "complete -c glovebox -f"]
+    lines = [_FISH_BEGIN.format(own=_fish("show this help message and exit"))]
     for command in commands:
         lines.append(
             f"complete -c glovebox -n __fish_use_subcommand -a {command.name} -d {_fish(command.help)}"
         )
-        seen = f"complete -c glovebox -n {_fish(f'__fish_seen_subcommand_from {command.name}')}"
+        seen = f"complete -c glovebox -n {_fish(f'__glovebox_is {command.name}')}"
         lines += [f"{seen} {_fish_flag(flag)}" for flag in command.flags]
         if action := _fish_action(command.kind, command.words):
             lines.append(f"{seen} {action}")
@@ -147,7 +174,9 @@ def _fish_flag(flag: Flag) -> str:
     names = [f"-l {name[2:]}" if name.startswith("--") else f"-s {name[1:]}" for name in flag.names]
     words = [*names, f"-d {_fish(flag.help)}"]
     if flag.takes:
-        words += ["-r", _fish_action(flag.kind, flag.words)]
+        # Without -f, paths would be offered along with the rest.
+        paths = "" if flag.kind in ("files", "places") else "-f"
+        words += ["-r", paths, _fish_action(flag.kind, flag.words)]
     return " ".join(filter(None, words))
 
 
@@ -160,7 +189,7 @@ def _fish_action(kind: str, words: tuple[str, ...]) -> str:
         "backends": f"-a {_fish(_BACKENDS)}",
         "directories": f"-a {_fish('(__fish_complete_directories)')}",
         "files": "-F",
-        "programs": f"-a {_fish('(__fish_complete_subcommand)')}",
+        "programs": f"-a {_fish('(__fish_complete_command)')}",
     }.get(kind, "")
 
 

@@ -17,6 +17,7 @@ from glovebox.errors import EngineUnavailable
 from glovebox.settings import host
 from tests.backends.conftest import environment, run
 from tests.backends.docker.conftest import ACCOUNTS, MakeBackend, started, tar_of
+from tests.support.certificates import make_authority, make_certificate
 from tests.support.engine import BASE, RealEngine, private_engine
 
 
@@ -75,6 +76,20 @@ async def test_an_engine_can_be_reached_by_tcp(make_docker: MakeBackend, engine:
         async with started(docker, BoxSpec()) as box:
             assert await run(box, "echo here") == "here"
         await docker.close()
+
+
+async def test_an_engine_without_tls_is_not_asked_for_it(
+    make_docker: MakeBackend, engine: RealEngine, tmp_path: Path
+) -> None:
+    if not engine.host.startswith("unix://"):
+        pytest.skip("the engine of these tests may speak TLS")
+    mine = make_certificate(tmp_path / "mine", make_authority(tmp_path / "authority"))
+    async with _forwarded(engine.host.removeprefix("unix://")) as port:
+        docker = make_docker(
+            DOCKER_HOST=f"tcp://127.0.0.1:{port}", DOCKER_TLS_VERIFY="1", DOCKER_CERT_PATH=str(mine)
+        )
+        with pytest.raises(EngineUnavailable, match="It does not speak TLS: unset DOCKER_TLS_VERIFY"):
+            await docker.boxes()
 
 
 async def test_an_engine_that_is_killed_is_heard_of_and_its_boxes_go_on_after_it(tmp_path: Path) -> None:

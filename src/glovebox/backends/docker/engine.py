@@ -6,6 +6,7 @@ import contextlib
 import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from urllib.parse import urlsplit
 
@@ -53,12 +54,20 @@ class Engine:
         #: By what name its machine is reached, empty if that is this one.
         self.host = host
         self.is_remote = is_remote
-        self.version = wire.Version()
+        #: Whether it is Podman that answers as Docker would; known once it was greeted.
+        self.is_podman = False
 
-    @property
-    def is_podman(self) -> bool:
-        """Whether it is Podman."""
-        return self.version.is_podman
+    async def greet(self) -> None:
+        """See that it is there, and what it is. To be told its version would take ten times as long.
+
+        Raises:
+            EngineRefused, EngineUnavailable: there is none.
+        """
+        async with self.streaming("GET", "/_ping", limit=_GREETING_LIMIT) as answer:
+            await answer.read()
+        if "Api-Version" not in answer.headers:
+            raise EngineUnavailable("what answers there is not a container engine")
+        self.is_podman = "Libpod-API-Version" in answer.headers
 
     async def ask(
         self,
@@ -167,13 +176,12 @@ async def open_engine(settings: HostSettings) -> Engine:
         try:
             async with AsyncExitStack() as unfinished:
                 unfinished.push_async_callback(engine.close)
-                answer = await engine.ask("GET", "/version", limit=_GREETING_LIMIT)
-                engine.version = decoded(wire.Version, answer)
+                await engine.greet()
                 unfinished.pop_all()
                 return engine
         except (EngineUnavailable, EngineRefused) as error:
             refusals.append((where, error.__cause__ or error))
-    raise EngineUnavailable(_advice(refusals))
+    raise EngineUnavailable(_advice(refusals, settings))
 
 
 def _usual_places(settings: HostSettings) -> list[str]:
@@ -196,10 +204,7 @@ def _connection(where: str, settings: HostSettings) -> Engine:
         connector = aiohttp.UnixConnector(where.removeprefix("unix://"), limit=0)
         return Engine(aiohttp.ClientSession(connector=connector), "http://engine", where, here)
     if address.scheme in ("tcp", "http", "https") and address.hostname:
-        secure = address.scheme == "https" or settings.environment.get("DOCKER_TLS_VERIFY", "") not in (
-            "",
-            "0",
-        )
+        secure = _is_secure(where, settings)
         connector = aiohttp.TCPConnector(limit=0, ssl=_certificates(settings) if secure else True)
         base = f"{'https' if secure else 'http'}://{address.netloc}"
         is_remote = address.hostname not in ("127.0.0.1", "localhost", "::1")
@@ -212,35 +217,78 @@ def _connection(where: str, settings: HostSettings) -> Engine:
     )
 
 
+def _is_secure(where: str, settings: HostSettings) -> bool:
+    """Whether TLS is spoken to an address; to a socket it never is."""
+    verify = settings.environment.get("DOCKER_TLS_VERIFY", "") not in ("", "0")
+    return where.startswith("https:") or (verify and not where.startswith("unix:"))
+
+
+def _certificate_directory(settings: HostSettings) -> Path:
+    return Path(settings.environment.get("DOCKER_CERT_PATH") or f"{settings.home}/.docker")
+
+
 def _certificates(settings: HostSettings) -> ssl.SSLContext:
     """Who is trusted, and who we are, as Docker's own client finds it."""
-    directory = settings.environment.get("DOCKER_CERT_PATH") or f"{settings.home}/.docker"
+    directory = _certificate_directory(settings)
+    files = [directory / name for name in ("ca.pem", "cert.pem", "key.pem")]
+    authority, certificate, key = files
     try:
-        context = ssl.create_default_context(cafile=f"{directory}/ca.pem")
-        context.load_cert_chain(f"{directory}/cert.pem", f"{directory}/key.pem")
+        context = ssl.create_default_context(cafile=authority)
+        context.load_cert_chain(certificate, key)
     except OSError as error:
+        # The error does not say which file it is about.
+        missing = ", ".join(file.name for file in files if not file.exists())
+        why = f"{missing} not found" if missing else error
         raise EngineUnavailable(
-            f"The certificates for {settings.engine} cannot be read in {directory}: {error}. "
+            f"The certificates for {settings.engine} cannot be read in {directory}: {why}. "
             "DOCKER_CERT_PATH names the directory that has ca.pem, cert.pem and key.pem."
         ) from error
     return context
 
 
-def _advice(refusals: list[tuple[str, BaseException]]) -> str:
+def _advice(refusals: list[tuple[str, BaseException]], settings: HostSettings) -> str:
     tried = "\n".join(f"  {where}: {_reason(error)}" for where, error in refusals)
-    causes = [getattr(error, "os_error", error) for _, error in refusals]
-    if any(isinstance(cause, PermissionError) for cause in causes):
+    causes = [(where, getattr(error, "os_error", error)) for where, error in refusals]
+    if any(isinstance(cause, PermissionError) for _, cause in causes):
         advice = (
             "You may not use the engine's socket. Join its group (sudo usermod -aG docker $USER, then log in "
             "again), or use rootless Podman (systemctl --user start podman.socket)."
         )
     else:
-        advice = (
+        advice = next(filter(None, (_about_tls(*one, settings) for one in causes)), "") or (
             "Start Docker (sudo systemctl start docker) or Podman (systemctl --user start podman.socket), or "
             "say where it is: DOCKER_HOST=unix:///path/of/docker.sock. Without an engine, use the backend "
             "process."
         )
     return f"No container engine answers. Tried:\n{tried}\n{advice}"
+
+
+def _about_tls(where: str, cause: BaseException, settings: HostSettings) -> str:
+    """What to do if the two sides do not agree on TLS or do not trust each other; else nothing."""
+    import aiohttp
+
+    directory = _certificate_directory(settings)
+    if isinstance(cause, EngineRefused) and "HTTPS server" in str(cause):
+        return (
+            "It wants TLS: set DOCKER_TLS_VERIFY=1, and DOCKER_CERT_PATH to the directory that has ca.pem, "
+            "cert.pem and key.pem."
+        )
+    if not _is_secure(where, settings):
+        return ""
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        return (
+            f"Its certificate is not trusted: {directory}/ca.pem has to be that of the authority that signed "
+            "it, and DOCKER_HOST has to name the engine as the certificate does."
+        )
+    if isinstance(cause, ssl.SSLError) and cause.reason == "WRONG_VERSION_NUMBER":
+        return "It does not speak TLS: unset DOCKER_TLS_VERIFY, or use its port for TLS."
+    # Engines say no after the handshake, and seldom why.
+    if isinstance(cause, (ssl.SSLError, aiohttp.ClientOSError, aiohttp.ServerDisconnectedError)):
+        return (
+            f"It may not know the certificate of this client: {directory}/cert.pem has to be signed by an "
+            "authority that the engine trusts (its --tlscacert)."
+        )
+    return ""
 
 
 def _reason(error: BaseException) -> str:

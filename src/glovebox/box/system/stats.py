@@ -117,7 +117,8 @@ class Stats:
 
         try:
             counters = process.io_counters()
-        except (AttributeError, OSError, psutil.Error):  # not on macOS, not readable in some containers
+        except (AttributeError, OSError, ValueError, psutil.Error):
+            # Not on macOS, not readable in some containers, and gVisor misspells what it says.
             return Io(read_bytes=0, write_bytes=0)
         return Io(read_bytes=counters.read_bytes, write_bytes=counters.write_bytes)
 

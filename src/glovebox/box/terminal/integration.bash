@@ -5,7 +5,7 @@
 #   __gb_session  the token of prompt marks
 # and __gb_token, the token of the current command.
 #
-# Marks are OSC sequences. They go to /dev/tty, so `exec >file` cannot hide them, and carry a random token,
+# Marks are OSC sequences. They go to the terminal itself, so `exec >file` cannot hide them, and carry a random token,
 # so a program cannot print one that counts.
 
 # The line that is typed for each command starts with a blank to stay out of the history.
@@ -14,6 +14,10 @@ bind 'set enable-bracketed-paste off' 2>/dev/null
 bind 'set bell-style none' 2>/dev/null
 bind 'set bind-tty-special-chars off' 2>/dev/null
 PS2=
+# gVisor has a /dev/tty that cannot be opened: there the terminal is known by its own name only.
+__gb_tty=/dev/tty
+{ : >/dev/tty; } 2>/dev/null || __gb_tty=$(tty)
+readonly __gb_tty
 alias git='git --no-pager'
 
 # Fetch the command for token $1. The typed line evaluates it afterwards, at top level, so that
@@ -47,7 +51,7 @@ __gb_begin() {
     local -
     set +eux
     __gb=
-    builtin printf '\e]1807;C;%s\a' "$__gb_token" >/dev/tty
+    builtin printf '\e]1807;C;%s\a' "$__gb_token" >"$__gb_tty"
     return "$__gb_status"
 }
 
@@ -74,7 +78,7 @@ __gb_end() {
     fi
     # One printf is one write, which the output of a background job cannot tear apart.
     builtin printf '\e]1807;D;%s\x1f%s\x1f%s\x1f%s\x1f%s\x1f%s\x1f%s\a' "$__gb_token" \
-        "$status" "$!" "${user@P}" "${host@P}" "${PWD@Q}" "${python@Q}" >/dev/tty
+        "$status" "$!" "${user@P}" "${host@P}" "${PWD@Q}" "${python@Q}" >"$__gb_tty"
     __gb_arm
     return "$status"
 }
