@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import random
 import stat
 import tracemalloc
 import zipfile
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from glovebox.client.packing import SMALL
 from glovebox.client.transfer import copy_from, copy_to, download, list_files
 from glovebox.client.unpacking import unpack
 from glovebox.errors import BadArchive, TooLarge, TransferError
@@ -46,8 +48,35 @@ async def test_a_directory_comes_under_its_own_name(
     assert os.access(there / "run.sh", os.X_OK)
     assert not (there / "deep" / "er" / "ü b.txt").stat().st_mode & stat.S_IXUSR
     assert (there / "blank").read_bytes() == b""
+    assert told[0] == (0, 17)
     assert told[-1] == (17, 17)
     assert told == sorted(told)
+
+
+async def test_many_files_of_all_sizes_arrive_whole(shared_box: RunningBox, tmp_path: Path) -> None:
+    sizes = [0, 1, SMALL - 1, SMALL, SMALL + 1, 3_000_000]
+    contents = {f"large/{size}": random.Random(size).randbytes(size) for size in sizes}
+    contents |= {f"d{number % 30}/ü {number}.txt": b"%d\n" % number * 100 for number in range(1500)}
+    for name, content in contents.items():
+        path = tmp_path / "many" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    told: list[tuple[int, int | None]] = []
+    async with connected(shared_box) as runtime:
+        for _ in range(2):  # the second time over the first
+            await copy_to(
+                runtime,
+                tmp_path / "many",
+                str(tmp_path / "box"),
+                recursive=True,
+                progress=lambda *done: told.append(done),
+            )
+    there = tmp_path / "box" / "many"
+    found = [path for path in there.rglob("*") if path.is_file()]
+    assert {str(path.relative_to(there)): path.read_bytes() for path in found} == contents
+    total = sum(map(len, contents.values()))
+    assert told[-1] == (total, total)
+    assert 10 < len(told) < 100  # small files are sent together
 
 
 async def test_links_are_what_they_lead_to_unless_that_is_outside(

@@ -436,6 +436,43 @@ def test_many_uploads_at_once_do_not_mix(port: int, tmp_path: Path) -> None:
     assert parts_left(tmp_path) == []
 
 
+def test_archives_that_come_at_once_into_one_directory_do_not_mix(port: int, tmp_path: Path) -> None:
+    (tmp_path / "d0").mkdir()
+    (tmp_path / "d0/stays").write_text("stays")
+    both = [f"d{number % 5}/{number}" for number in range(200)]
+    bodies = []
+    for letter in (b"a", b"b", b"c"):
+        files = {name: letter * (100 + 10 * number) for number, name in enumerate(both)}
+        files |= {f"only/{letter.decode()}": letter}
+        bodies.append(form(part(archive(files), "many.zip")))
+    connections = [begin(port, tmp_path, body[:-1], len(body)) for body in bodies]
+    for connection in connections:
+        connection.sendall(b"\n")
+    for connection in connections:
+        with connection:
+            assert connection.recv(12) == b"HTTP/1.1 200"
+    for number, name in enumerate(both):
+        found = (tmp_path / name).read_bytes()
+        assert found in [letter * (100 + 10 * number) for letter in (b"a", b"b", b"c")]
+    assert sorted(os.listdir(tmp_path / "only")) == ["a", "b", "c"]
+    assert (tmp_path / "d0/stays").read_text() == "stays"
+    assert sorted(os.listdir(tmp_path)) == ["d0", "d1", "d2", "d3", "d4", "only"]
+    assert parts_left(tmp_path) == []
+
+
+def test_an_archive_that_is_cut_off_unpacks_nothing(port: int, tmp_path: Path) -> None:
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d/x").write_text("old")
+    data = archive({"d/x": b"new", "d/large": os.urandom(3_000_000), "e/y": b"new"})
+    body = form(part(data, "many.zip"))
+    for cut in (1_500_000, len(body) - 1):
+        with begin(port, tmp_path, body[:cut], len(body)):
+            wait_until(lambda: len(parts_left(tmp_path)) == 1, what="the upload to begin")
+        wait_until(lambda: parts_left(tmp_path) == [], what="the upload to be given up")
+    assert [str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")] == ["d", "d/x"]
+    assert (tmp_path / "d/x").read_text() == "old"
+
+
 def test_an_upload_that_says_it_is_too_large_is_refused_before_it_comes(tmp_path: Path) -> None:
     with (
         serving_transfer("/", max_upload_bytes=1_000_000) as port,

@@ -5,23 +5,26 @@ Entries are stored: the box takes them as fast as they are read, and nothing is 
 
 from __future__ import annotations
 
-import io
 import logging
 import os
 import stat
-import time
-import zipfile
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from glovebox.client.zip_writing import Archive, Entry, dos_time
 from glovebox.errors import TransferError
 
 log = logging.getLogger(__name__)
 
 _PIECE = 1 << 20
-#: The dates that an archive can tell.
-_FIRST_YEAR, _LAST_YEAR = 1980, 2107
+#: Up to this size a file is read as a whole, and several are sent as one piece of this size at least.
+SMALL = _BATCH = 256 << 10
+#: From this size on a file needs the form for large ones.
+_LARGE = 0xFFFFFFFF
+#: Should a pipe have taken a file's place, opening it must not wait for a writer.
+_READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 
 
 class Item(NamedTuple):
@@ -112,18 +115,44 @@ def packed(items: list[Item]) -> Iterator[tuple[bytes, int]]:
     Raises:
         TransferError: a file cannot be read.
     """
-    sink = _Sink()
-    with zipfile.ZipFile(sink, "w", zipfile.ZIP_STORED) as archive:
-        for item in items:
-            entry = _entry(item)
-            if item.is_directory:
-                archive.writestr(entry, b"")
-                continue
-            with archive.open(entry, "w") as into:
-                for piece, size in pieces(item):
-                    into.write(piece)
-                    yield sink.taken(), size
-    yield sink.taken(), 0
+    archive = Archive()
+    # Small files go together: a piece of its own costs each of them more than all the rest.
+    waiting: list[bytes] = []
+    size = held = 0
+    for item in items:
+        entry = _entry(item)
+        if item.size > SMALL:
+            yield b"".join(waiting), size
+            yield from _in_pieces(archive, entry, item)
+            waiting, size, held = [], 0, 0
+            continue
+        content = b"" if item.is_directory else _content(item)
+        waiting += archive.whole(entry, content), content
+        size += len(content)
+        held += len(entry.name) + len(content)
+        if held >= _BATCH:
+            yield b"".join(waiting), size
+            waiting, size, held = [], 0, 0
+    yield b"".join(waiting), size
+    yield archive.closed(), 0
+
+
+def _in_pieces(archive: Archive, entry: Entry, item: Item) -> Iterator[tuple[bytes, int]]:
+    """A file of which only a piece is held at a time."""
+    large = item.size >= _LARGE
+    yield archive.begun(entry, large=large), 0
+    checksum = size = 0
+    for piece, length in pieces(item):
+        checksum = zlib.crc32(piece, checksum)
+        size += length
+        yield piece, length
+    yield archive.ended(entry, checksum, size, large=large), 0
+
+
+def _content(item: Item) -> bytes:
+    """A small file as a whole."""
+    found = [piece for piece, _ in pieces(item)]
+    return found[0] if len(found) == 1 else b"".join(found)
 
 
 def pieces(item: Item) -> Iterator[tuple[bytes, int]]:
@@ -133,53 +162,23 @@ def pieces(item: Item) -> Iterator[tuple[bytes, int]]:
         TransferError: it cannot be read.
     """
     try:
-        with open(item.path, "rb", buffering=0, opener=_without_waiting) as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file = os.open(item.path, _READ)
+        try:
+            if not stat.S_ISREG(os.fstat(file).st_mode):
                 raise TransferError(f"{item.path} is no regular file.")
             left = item.size
-            while left and (piece := file.read(min(left, _PIECE))):
+            while left and (piece := os.read(file, min(left, _PIECE))):
                 left -= len(piece)
                 yield piece, len(piece)
+        finally:
+            os.close(file)
     except OSError as error:
         raise TransferError(f"{item.path} cannot be read: {error.strerror or error}") from error
 
 
-def _without_waiting(path: str, flags: int) -> int:
-    """Open a file; should a pipe have taken its place, not wait for a writer."""
-    return os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY)
-
-
-def _entry(item: Item) -> zipfile.ZipInfo:
-    moment = time.localtime(item.status.st_mtime)[:6]
-    if not _FIRST_YEAR <= moment[0] <= _LAST_YEAR:
-        moment = (_FIRST_YEAR, 1, 1, 0, 0, 0)
-    name = item.name + "/" if item.is_directory else item.name
+def _entry(item: Item) -> Entry:
     try:
-        name.encode()
+        name = (item.name + "/" if item.is_directory else item.name).encode()
     except UnicodeEncodeError:
         raise TransferError(f"{item.path!r} has a name that is not UTF-8 and cannot be sent") from None
-    entry = zipfile.ZipInfo(name, moment)
-    entry.external_attr = (item.status.st_mode & 0xFFFF) << 16
-    entry.file_size = item.size  # tells whether it needs the form for large files
-    return entry
-
-
-class _Sink(io.RawIOBase):
-    """Holds what an archive has written until it is taken. It cannot be gone back in."""
-
-    def __init__(self) -> None:
-        self._pieces: list[bytes] = []
-        self.size = 0
-
-    def writable(self) -> bool:
-        return True
-
-    def write(self, data: bytes, /) -> int:  # type: ignore[override]
-        self._pieces.append(bytes(data))
-        self.size += len(data)
-        return len(data)
-
-    def taken(self) -> bytes:
-        """Everything written since it was last taken."""
-        pieces, self._pieces, self.size = self._pieces, [], 0
-        return b"".join(pieces)
+    return Entry(name, item.status.st_mode, dos_time(item.status.st_mtime))

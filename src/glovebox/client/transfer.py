@@ -105,16 +105,20 @@ class _Sent:
         return self._pieces()
 
     async def _pieces(self) -> AsyncIterator[bytes]:
+        self._tell()
         try:
             while made := await asyncio.to_thread(next, self._made, None):
                 if made[0]:
                     yield made[0]
                 self._done += made[1]
-                if self._progress is not None:
-                    self._progress(self._done, self._total)
+                self._tell()
         except TransferError as error:
             self.failure = error
             raise
+
+    def _tell(self) -> None:
+        if self._progress is not None:
+            self._progress(self._done, self._total)
 
 
 async def copy_from(

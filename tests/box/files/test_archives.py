@@ -6,6 +6,9 @@ import os
 import random
 import stat
 import struct
+import subprocess
+import sys
+import tracemalloc
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +17,7 @@ import pytest
 
 from glovebox.box.files.archives import is_archive, unpack
 from glovebox.box.files.landing import PART_PREFIX, Landing, UnpackLimits
+from glovebox.box.files.small_entries import SMALL
 from glovebox.errors import BadArchive, TransferError
 
 LIMITS = UnpackLimits()
@@ -42,6 +46,13 @@ def unpacked(
 ) -> int:
     with Landing(str(directory)) as landing:
         return unpack(file, landing, limits, abandoned=abandoned)
+
+
+@pytest.fixture(params=[3, SMALL, SMALL + 1], ids=["small", "largest small", "large"])
+def content(request: pytest.FixtureRequest) -> bytes:
+    """Small entries are unpacked in another way than large ones."""
+    size: int = request.param
+    return random.Random(size).randbytes(size)
 
 
 def tree(directory: Path) -> list[str]:
@@ -141,14 +152,94 @@ def test_a_linked_directory_inside_is_followed(tmp_path: Path) -> None:
     assert (tmp_path / "real/y").read_bytes() == b"y"
 
 
-def test_a_link_in_the_place_of_a_file_is_replaced(tmp_path: Path) -> None:
+def test_a_link_in_the_place_of_a_file_is_replaced(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "precious").write_text("old")
     inside = tmp_path / "in"
     inside.mkdir()
     (inside / "x").symlink_to(tmp_path / "precious")
-    unpacked(archive(("x", b"new")), inside)
+    unpacked(archive(("x", content)), inside)
     assert (tmp_path / "precious").read_text() == "old"
-    assert (inside / "x").read_text() == "new"
+    assert (inside / "x").read_bytes() == content
+    assert not (inside / "x").is_symlink()
+
+
+def test_a_link_that_appears_meanwhile_is_not_followed(tmp_path: Path) -> None:
+    outside, inside = tmp_path / "outside", tmp_path / "inside"
+    outside.mkdir()
+
+    def swapped() -> bool:
+        if (inside / "d/a").exists() and not (inside / "d").is_symlink():
+            (inside / "d").rename(inside / "moved")
+            (inside / "d").symlink_to(outside)
+        return False
+
+    file = archive(("d/a", b"a"), ("e/a", b"a"), ("d/b", b"b"))
+    with pytest.raises(TransferError, match="leads outside"):
+        unpacked(file, inside, abandoned=swapped)
+    assert tree(outside) == []
+    assert tree(inside) == ["d", "e", "e/a", "moved", "moved/a"]
+
+
+def test_what_is_replaced_keeps_its_mode_and_owner(tmp_path: Path, content: bytes) -> None:
+    target = tmp_path / "x"
+    target.write_text("old")
+    target.chmod(0o440)
+    if os.geteuid() == 0:
+        os.chown(target, 1234, 1235)
+    before = target.stat()
+    unpacked(archive((entry("x", stat.S_IFREG | 0o755), content)), tmp_path)
+    after = target.stat()
+    assert target.read_bytes() == content
+    assert (after.st_mode, after.st_uid, after.st_gid) == (before.st_mode, before.st_uid, before.st_gid)
+
+
+def test_a_special_file_is_not_replaced(tmp_path: Path, content: bytes) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(TransferError, match=f"{tmp_path}/pipe exists and is not a regular file"):
+        unpacked(archive(("pipe", content)), tmp_path)
+    assert tree(tmp_path) == ["pipe"]
+
+
+def test_whoever_has_the_old_file_open_keeps_it(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "x").write_text("old")
+    os.link(tmp_path / "x", tmp_path / "other name")
+    with (tmp_path / "x").open() as file:
+        unpacked(archive(("x", content)), tmp_path)
+        assert file.read() == "old"
+    assert (tmp_path / "other name").read_text() == "old"
+    assert (tmp_path / "x").read_bytes() == content
+
+
+#: Unpacks with a disk on which no file can have more than a thousand bytes.
+CRAMPED = """
+import resource, sys
+from glovebox.box.files.archives import unpack
+from glovebox.box.files.landing import Landing, UnpackLimits
+
+resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+try:
+    with open(sys.argv[1], "rb") as file, Landing(sys.argv[2]) as landing:
+        unpack(file, landing, UnpackLimits())
+except OSError as error:
+    print(error)
+"""
+
+
+def test_what_cannot_be_written_leaves_nothing_of_it(tmp_path: Path, content: bytes) -> None:
+    inside = tmp_path / "in"
+    inside.mkdir()
+    (inside / "old").write_text("old")
+    (tmp_path / "a.zip").write_bytes(archive(("fits", b"x"), ("old", content.ljust(2000))).getvalue())
+    said = subprocess.run(
+        [sys.executable, "-c", CRAMPED, str(tmp_path / "a.zip"), str(inside)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert said.stdout.startswith("[Errno 27] File too large")
+    assert tree(inside) == ["fits", "old"]
+    assert (inside / "old").read_text() == "old"
 
 
 def test_existing_files_are_overwritten_and_others_stay(tmp_path: Path) -> None:
@@ -166,10 +257,10 @@ def test_of_two_entries_with_one_name_the_last_wins(tmp_path: Path) -> None:
     assert (tmp_path / "x").read_text() == "second"
 
 
-def test_the_executable_bit_is_restored_and_no_other(tmp_path: Path) -> None:
+def test_the_executable_bit_is_restored_and_no_other(tmp_path: Path, content: bytes) -> None:
     file = archive(
-        (entry("run.sh", stat.S_IFREG | 0o4755), b"#!"),
-        (entry("plain", stat.S_IFREG | 0o600), b""),
+        (entry("run.sh", stat.S_IFREG | 0o4755), content),
+        (entry("plain", stat.S_IFREG | 0o600), content),
         (entry("shut", stat.S_IFREG | 0o000), b""),
         (entry("d/", stat.S_IFDIR | 0o700), b""),
     )
@@ -277,6 +368,61 @@ def test_a_damaged_archive_gives_no_other_error_and_leaves_no_parts(tmp_path: Pa
                 unpacked(file, inside)
             assert not [path for path in inside.rglob("*") if path.name.startswith(PART_PREFIX)]
     assert {path.name for path in tmp_path.iterdir()} <= {str(number) for number in range(1500)}
+
+
+def outcome(file: io.BytesIO, directory: Path) -> tuple[str, dict[str, bytes]]:
+    """How unpacking went, and what came of it."""
+    said = ""
+    try:
+        unpacked(file, directory)
+    except (BadArchive, OSError) as error:
+        said = str(error).replace(str(directory), "")
+    files = [path for path in directory.rglob("*") if path.is_file()]
+    return said, {str(path.relative_to(directory)): path.read_bytes() for path in files}
+
+
+def test_small_and_large_entries_are_refused_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stored = entry("ü.txt")
+    stored.compress_type = zipfile.ZIP_STORED
+    whole = archive(("a.txt", b"A" * 300), (stored, b"stored"), ("d/b", b"B" * 9)).getvalue()
+    damaged = [whole, shared(whole)]
+    for place in range(len(whole)):
+        for bits in (0x01, 0x20):
+            data = bytearray(whole)
+            data[place] ^= bits
+            damaged.append(bytes(data))
+    files = [data for data in damaged if is_archive(io.BytesIO(data))]
+    quick = [outcome(io.BytesIO(data), tmp_path / f"q{number}") for number, data in enumerate(files)]
+    monkeypatch.setattr("glovebox.box.files.small_entries.SMALL", -1)
+    plain = [outcome(io.BytesIO(data), tmp_path / f"p{number}") for number, data in enumerate(files)]
+    assert quick == plain
+    assert any(said for said, _ in plain)
+    assert any(not said for said, _ in plain)
+
+
+def shared(whole: bytes) -> bytes:
+    """An archive that has its first entry twice, with the same data."""
+    start, end = whole.index(b"PK\1\2"), whole.rindex(b"PK\5\6")
+    line = whole[start : whole.index(b"PK\1\2", start + 1)]
+    tail = bytearray(whole[end:])
+    count, size = struct.unpack_from("<HL", tail, 10)
+    struct.pack_into("<2HL", tail, 8, count + 1, count + 1, size + len(line))
+    return whole[:end] + line + tail
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
+def test_a_large_entry_is_unpacked_with_little_memory(tmp_path: Path, method: int) -> None:
+    with zipfile.ZipFile(tmp_path / "a.zip", "w", method) as zipped:
+        zipped.writestr("zeros", bytes(32 << 20))
+    tracemalloc.start()
+    try:
+        with (tmp_path / "a.zip").open("rb") as file, Landing(str(tmp_path / "in")) as landing:
+            unpack(file, landing, LIMITS)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert (tmp_path / "in/zeros").stat().st_size == 32 << 20
+    assert peak < 8 << 20
 
 
 def test_many_small_files_are_unpacked_with_few_descriptors(tmp_path: Path) -> None:

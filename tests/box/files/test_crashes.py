@@ -1,11 +1,15 @@
-"""A process that is killed while it changes a file leaves the old content or the new one."""
+"""A process that is killed while it changes files leaves the old content or the new one of each."""
 
 from __future__ import annotations
 
 import random
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
+
+from glovebox.box.files.landing import PART_PREFIX
+from glovebox.box.files.small_entries import SMALL
 
 WRITER = """
 import itertools, sys
@@ -41,3 +45,45 @@ def test_a_kill_at_any_moment_leaves_the_old_content_or_the_new(tmp_path: Path) 
         writer.wait()
         writer.stdout.close()
         assert path.read_text() in whole
+
+
+UNPACKER = """
+import itertools, sys
+from glovebox.box.files.archives import unpack
+from glovebox.box.files.landing import Landing, UnpackLimits
+
+print("ready", flush=True)
+for path in itertools.cycle(sys.argv[2:]):
+    with open(path, "rb") as file, Landing(sys.argv[1]) as landing:
+        unpack(file, landing, UnpackLimits())
+"""
+
+
+def test_a_kill_while_unpacking_leaves_no_file_of_which_a_part_is_missing(tmp_path: Path) -> None:
+    sizes = {f"d{number % 3}/{number}": 40_000 + number for number in range(12)} | {"large": SMALL + 1}
+    archives = []
+    for letter in "ab":
+        archives.append(tmp_path / f"{letter}.zip")
+        with zipfile.ZipFile(archives[-1], "w") as zipped:
+            for name, size in sizes.items():
+                zipped.writestr(name, letter * size)
+    moments = random.Random(4712)
+    inside = tmp_path / "in"
+    for _ in range(8):
+        unpacker = subprocess.Popen(
+            [sys.executable, "-c", UNPACKER, str(inside), *map(str, archives)],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert unpacker.stdout is not None
+        assert unpacker.stdout.readline() == "ready\n"
+        try:
+            unpacker.wait(timeout=moments.uniform(0.0, 0.05))  # it never ends by itself
+        except subprocess.TimeoutExpired:
+            unpacker.kill()
+        unpacker.wait()
+        unpacker.stdout.close()
+        for path in inside.rglob("*"):
+            if path.is_file() and not path.name.startswith(PART_PREFIX):
+                size = sizes[str(path.relative_to(inside))]
+                assert path.read_text() in ("a" * size, "b" * size)

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import BinaryIO
 
 from glovebox.box.files.landing import Landing, UnpackLimits
+from glovebox.box.files.small_entries import SmallEntries
 from glovebox.errors import BadArchive
 
 log = logging.getLogger(__name__)
@@ -52,7 +53,7 @@ def unpack(
         with zipfile.ZipFile(file) as archive:
             entries = archive.infolist()
             _check(entries, limits)
-            unpacking = _Unpacking(archive, landing, limits, size, abandoned)
+            unpacking = _Unpacking(archive, SmallEntries(file), landing, limits, size, abandoned)
             for entry in entries:
                 unpacking.take(entry)
     except _BROKEN as error:
@@ -92,6 +93,7 @@ class _Unpacking:
     def __init__(
         self,
         archive: zipfile.ZipFile,
+        small: SmallEntries,
         landing: Landing,
         limits: UnpackLimits,
         size: int,
@@ -99,6 +101,7 @@ class _Unpacking:
     ) -> None:
         self._abandoned = abandoned
         self._archive = archive
+        self._small = small
         self._landing = landing
         self._limits = limits
         self._suspicious = max(limits.unsuspicious_bytes, size * limits.max_ratio)
@@ -116,8 +119,16 @@ class _Unpacking:
         elif entry.is_dir():
             self._landing.directory(parts)
         else:
-            self._inflate(entry, parts, executable=bool(mode & stat.S_IXUSR))
+            self._put(entry, parts, executable=bool(mode & stat.S_IXUSR))
             self.files += 1
+
+    def _put(self, entry: zipfile.ZipInfo, parts: tuple[str, ...], *, executable: bool) -> None:
+        content = self._small.content(entry)
+        if content is None:
+            self._inflate(entry, parts, executable=executable)
+        else:
+            self._count(len(content))
+            self._landing.put(parts, content, executable=executable)
 
     def _inflate(self, entry: zipfile.ZipInfo, parts: tuple[str, ...], *, executable: bool) -> None:
         with self._archive.open(entry) as source:

@@ -91,7 +91,7 @@ def create(
         temporary, fd = _temporary(real, 0o666 if mode is None else 0o600)
         with _removed_on_failure(temporary):
             try:
-                _write_all(fd, data)
+                write_all(fd, data)
                 if owner is not None:
                     try:
                         os.fchown(fd, owner, owner)
@@ -112,7 +112,7 @@ def _swap(real: str, data: bytes, status: os.stat_result) -> None:
     temporary, fd = _temporary(real, 0o600)
     with _removed_on_failure(temporary):
         try:
-            _write_all(fd, data)
+            write_all(fd, data)
             _take_after(fd, real, status)
         finally:
             os.close(fd)
@@ -143,13 +143,13 @@ def _overwrite(path: str, data: bytes, previous: bytes) -> None:
     try:
         try:
             size = os.fstat(fd).st_size
-            _write_all(fd, data)
+            write_all(fd, data)
             if len(data) < size:
                 os.ftruncate(fd, len(data))
         except OSError as error:
             with contextlib.suppress(OSError):
                 os.lseek(fd, 0, os.SEEK_SET)
-                _write_all(fd, previous)
+                write_all(fd, previous)
                 os.ftruncate(fd, len(previous))
             raise _named(error, path) from None
     finally:
@@ -176,7 +176,8 @@ def _removed_on_failure(temporary: str) -> Iterator[None]:
                 os.unlink(temporary)
 
 
-def _write_all(fd: int, data: bytes) -> None:
+def write_all(fd: int, data: bytes) -> None:
+    """Write until nothing is left: the system may take less than it is given."""
     written = os.write(fd, data)
     if written < len(data):
         rest = memoryview(data)

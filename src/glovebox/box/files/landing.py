@@ -15,6 +15,7 @@ import stat
 from types import TracebackType
 from typing import BinaryIO, NamedTuple, Self
 
+from glovebox.box.files.atomic import write_all
 from glovebox.errors import TransferError
 
 #: Starts the name of a file that is still being written.
@@ -22,6 +23,7 @@ PART_PREFIX = ".glovebox-part-"
 
 # A path descriptor needs no read permission on the directory; other systems have to do with a plain one.
 _DIRECTORY = os.O_DIRECTORY | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
+_NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def upload_parts(name: str) -> tuple[str, ...]:
@@ -72,6 +74,7 @@ class Landing:
             os.makedirs(path)
         self._root = os.open(path, _DIRECTORY)
         self._real = os.path.realpath(path)
+        self._token = secrets.token_hex(8)
         # Archives name file after file of the same directory.
         self._last: tuple[tuple[str, ...], int] | None = None
 
@@ -109,6 +112,42 @@ class Landing:
         except (OSError, TransferError):
             os.close(directory)
             raise
+
+    def put(self, parts: tuple[str, ...], content: bytes, *, executable: bool = False) -> None:
+        """A file of this content, in one go; what is missing above it is made.
+
+        Raises:
+            OSError: as the system says, with the path of the file.
+            TransferError: the way to it leads outside, or something that is no file is there.
+        """
+        try:
+            directory = self._directory(parts[:-1], make=True)
+            old = _found(directory, parts[-1])
+            if old is not None:
+                _check(old, self.path_of(parts))
+            self._write(directory, parts[-1], content, old, executable)
+        except OSError as error:
+            raise named(error, self.path_of(parts)) from error
+
+    def _write(
+        self, directory: int, name: str, content: bytes, old: os.stat_result | None, executable: bool
+    ) -> None:
+        part = f"{PART_PREFIX}{self._token}"  # there is but one at a time
+        descriptor = _open_new(directory, part, executable)
+        placed = False
+        try:
+            try:
+                write_all(descriptor, content)
+                if old is not None:
+                    _inherit(descriptor, old)
+            finally:
+                os.close(descriptor)
+            os.replace(part, name, src_dir_fd=directory, dst_dir_fd=directory)
+            placed = True
+        finally:
+            if not placed:
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(part, dir_fd=directory)
 
     def directory(self, parts: tuple[str, ...]) -> None:
         """Make a directory and those above it, where missing."""
@@ -170,11 +209,11 @@ class Draft:
         self.path = path
         self._name = name
         self._part = PART_PREFIX + secrets.token_hex(8)
-        self._check(directory)
-        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         try:
-            # The umask has its say, as for any file that is simply created.
-            descriptor = os.open(self._part, flags, 0o777 if executable else 0o666, dir_fd=directory)
+            old = _found(directory, name)
+            if old is not None:
+                _check(old, path)
+            descriptor = _open_new(directory, self._part, executable)
         except OSError as error:
             raise named(error, path) from error
         self.file: BinaryIO = os.fdopen(descriptor, "w+b")
@@ -184,7 +223,9 @@ class Draft:
         """Put the file in its place, over what is there."""
         try:
             self.file.flush()
-            self._inherit()
+            old = _found(self._directory, self._name)
+            if old is not None:
+                _inherit(self.file.fileno(), old)
             self.file.close()
             os.replace(self._part, self._name, src_dir_fd=self._directory, dst_dir_fd=self._directory)
         except OSError as error:
@@ -206,29 +247,33 @@ class Draft:
         os.close(self._directory)
         self._directory = -1
 
-    def _check(self, directory: int) -> None:
-        """Refuse at once what could not be replaced, or must not: a device is not a file's old version."""
-        there = self._there(directory)
-        if there is None or stat.S_ISREG(there.st_mode) or stat.S_ISLNK(there.st_mode):
-            return
-        if stat.S_ISDIR(there.st_mode):
-            raise named(IsADirectoryError(errno.EISDIR, ""), self.path)
-        raise TransferError(f"{self.path} exists and is not a regular file")
 
-    def _inherit(self) -> None:
-        """Keep the owner and mode of the file that is replaced: its user must stay able to use it."""
-        there = self._there(self._directory)
-        if there is None or not stat.S_ISREG(there.st_mode):
-            return
-        descriptor = self.file.fileno()
-        with contextlib.suppress(PermissionError):  # only root may give files away
-            os.fchown(descriptor, there.st_uid, there.st_gid)
-        os.fchmod(descriptor, there.st_mode & 0o777)
+def _open_new(directory: int, name: str, executable: bool) -> int:
+    # The umask has its say, as for any file that is simply created.
+    return os.open(name, _NEW, 0o777 if executable else 0o666, dir_fd=directory)
 
-    def _there(self, directory: int) -> os.stat_result | None:
-        try:
-            return os.stat(self._name, dir_fd=directory, follow_symlinks=False)
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            raise named(error, self.path) from error
+
+def _found(directory: int, name: str) -> os.stat_result | None:
+    """What is there already."""
+    try:
+        return os.stat(name, dir_fd=directory, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+
+
+def _check(old: os.stat_result, path: str) -> None:
+    """Refuse what could not be replaced, or must not: a device is not a file's old version."""
+    if stat.S_ISREG(old.st_mode) or stat.S_ISLNK(old.st_mode):
+        return
+    if stat.S_ISDIR(old.st_mode):
+        raise named(IsADirectoryError(errno.EISDIR, ""), path)
+    raise TransferError(f"{path} exists and is not a regular file")
+
+
+def _inherit(descriptor: int, old: os.stat_result) -> None:
+    """Keep the owner and mode of the file that is replaced: its user must stay able to use it."""
+    if not stat.S_ISREG(old.st_mode):
+        return
+    with contextlib.suppress(PermissionError):  # only root may give files away
+        os.fchown(descriptor, old.st_uid, old.st_gid)
+    os.fchmod(descriptor, old.st_mode & 0o777)
