@@ -76,7 +76,10 @@ async def test_a_process_runs_with_its_files_without_input_and_tells_its_status(
 
 async def test_a_signal_reaches_the_process_and_what_it_runs(terminal: Terminal) -> None:
     kept = await terminal.keeper.keep("one", ["sh", "-c", "sleep 1000; exit 7"])
-    await eventually(lambda: bool(psutil.Process(kept.pid).children()), "the condition")
+    # A shell that has not quite become the other program would take the signal for itself, and go on.
+    await eventually(
+        lambda: [child.name() for child in psutil.Process(kept.pid).children()] == ["sleep"], "the condition"
+    )
     kept.signal(signal.SIGINT)
     assert await asyncio.wait_for(asyncio.shield(kept.exited), 10) == 128 + signal.SIGINT
     kept.signal(signal.SIGINT)  # to nobody

@@ -11,26 +11,6 @@ class Answer(msgspec.Struct, frozen=True, rename="pascal"):
     """A part of an answer; fields that are not read are not named."""
 
 
-class Component(Answer, frozen=True):
-    """One program that the engine is made of."""
-
-    name: str = ""
-
-
-class Version(Answer, frozen=True):
-    """`GET /version`."""
-
-    version: str = ""
-    os: str = ""
-    arch: str = ""
-    components: tuple[Component, ...] | None = None
-
-    @property
-    def is_podman(self) -> bool:
-        """Whether it is Podman that answers as Docker would."""
-        return any("podman" in component.name.lower() for component in self.components or ())
-
-
 class ImageConfig(Answer, frozen=True):
     """What an image says of the containers that are made from it."""
 
