@@ -4,6 +4,8 @@ import concurrent.futures
 import http.client
 import re
 import signal
+import subprocess
+import sys
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -162,3 +164,18 @@ def test_stopping_answers_a_waiting_command_and_leaves_nothing_behind(tmp_path: 
         assert box.process.wait(15) == 0
         assert waiting.result(15)["observation"] in ("run", "error")
         assert not Path(f"/proc/{pid_file.read_text().strip()}").exists()
+
+
+def test_serving_does_not_load_the_command_line_of_uvicorn() -> None:
+    script = (
+        "import sys\n"
+        "from glovebox.server.quick_uvicorn import Config\n"
+        "config = Config(object(), http='httptools', lifespan='off', log_config=None)\n"
+        "config.load()\n"
+        "assert config.loaded\n"
+        "print('click' in sys.modules, 'uvicorn.main' in sys.modules)\n"
+        "import uvicorn\n"
+        "print(uvicorn.run.__module__, uvicorn.Config is Config)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "False", "uvicorn.main", "True"]

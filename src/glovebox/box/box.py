@@ -13,6 +13,7 @@ from typing import Any
 from glovebox.box import absent
 from glovebox.box.events import EventLog
 from glovebox.box.executor import Executor, Handler, answers_of
+from glovebox.box.keeping import Launched
 from glovebox.box.plugin import Services
 from glovebox.box.plugin_life import MakePlugin
 from glovebox.box.plugins import Plugins
@@ -43,9 +44,10 @@ class Box:
         startup: Startup,
         *,
         ports: tuple[int, ...] = (),
+        launched: Launched | None = None,
         only: Mapping[str, MakePlugin] | None = None,
     ) -> None:
-        """`ports`: what the box is served on.
+        """`ports`: what the box is served on. `launched`: what is to hold its shells, if that is there.
 
         `only`: all that the box is made of, if something else than this machine acts as one.
         """
@@ -61,6 +63,7 @@ class Box:
             closing=self.closing,
             startup=startup,
             ports=ports,
+            launched=launched,
         )
         self._is_sandbox = only is None
         self.plugins = Plugins(_chosen(settings) if only is None else (), self.services, only=only)

@@ -6,9 +6,28 @@ server that is killed, they do too, and the next server finds them by name.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    import asyncio
+    import socket
+    import subprocess
+
+
+class Launched(Protocol):
+    """The process that is to hold shells and all the others, started before the rest of the box is loaded."""
+
+    @property
+    def process(self) -> subprocess.Popen[bytes]:
+        """The process."""
+
+    @property
+    def connection(self) -> socket.socket:
+        """The way to it."""
+
+    def order(self, arguments: list[str]) -> None:
+        """Tell it what to do. Without that it ends with whoever started it."""
 
 
 class Kept(Protocol):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar
 
 from glovebox.box.events import EventLog
 from glovebox.box.executor import Handler, Observer
-from glovebox.box.keeping import Keeper, Kept
+from glovebox.box.keeping import Keeper, Kept, Launched
 from glovebox.box.shell import Outputs, Shell
 from glovebox.box.startup import Startup
 from glovebox.box.threads import Threads
@@ -57,6 +57,8 @@ class Services:
     startup: Startup
     #: The ports that the box itself is served on, which nothing in it should call.
     ports: tuple[int, ...] = ()
+    #: What is to hold shells, if it was started before the box was.
+    launched: Launched | None = None
     #: The user that new files are given to, if that is not the server's own.
     user_id: int | None = None
     shell: Shell | None = None

@@ -12,6 +12,7 @@ from glovebox.bundle.elf import Linker, elf_files
 from glovebox.bundle.interpreter import copy_interpreter, copy_shell, executable
 from glovebox.bundle.packages import copy_packages
 from glovebox.bundle.places import COMMAND, LIBRARIES, PYTHON, ROOT, TOOLS, site_packages
+from glovebox.bundle.preloading import preload
 from glovebox.bundle.running import Stop, run
 from glovebox.errors import NoBundle
 
@@ -49,6 +50,11 @@ if os.getpid() == 1:
 places = os.environ.get("PATH", os.defpath)
 if not any(os.access(os.path.join(place, "bash"), os.X_OK) for place in places.split(os.pathsep)):
     os.environ["PATH"] = places + os.pathsep + "{ROOT}/{TOOLS}"
+
+if sys.argv[1:2] == ["serve"]:
+    from glovebox.cli import preloaded
+
+    preloaded.use()
 
 from glovebox.cli.main import main
 
@@ -103,11 +109,12 @@ def _fill(stage: Path, extras: Sequence[str], begin: Callable[[], None], stop: S
     linker.copy_libraries(stop)
     linker.bind(programs, list(elf_files(stage)), stop)
     _add_launcher(stage)
+    python = [str(linker.loader), str(stage / PYTHON), "-I", "-B"]
     begin()
     _compile(stage, stop)
+    preload(stage, python, stop)
     begin()
-    python = [str(linker.loader), str(stage / PYTHON), "-I", "-B", "-c"]
-    run([*python, f"import {_MUST_LOAD}"], stop, what="a look at whether it works")
+    run([*python, "-c", f"import {_MUST_LOAD}"], stop, what="a look at whether it works")
 
 
 def _add_launcher(stage: Path) -> None:

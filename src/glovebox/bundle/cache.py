@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import fcntl
+import functools
 import hashlib
 import os
 import platform
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import glovebox
@@ -71,13 +72,17 @@ async def _make(path: Path, report: Report) -> None:
         stop.set()
 
 
-def _place(cache: Path, extras: Sequence[str]) -> Path:
+def _place(cache: Path, extras: tuple[str, ...]) -> Path:
     """Where the bundle of this version is kept: another source, another place. Blocks a little."""
     return cache / f"bundle-{glovebox.__version__}-{fingerprint(extras)}.tar"
 
 
-def fingerprint(extras: Sequence[str]) -> str:
-    """What the bundle depends on, in short: the sources, what they need, and the machine."""
+@functools.cache
+def fingerprint(extras: tuple[str, ...]) -> str:
+    """What the bundle depends on, in short: the sources, what they need, and the machine.
+
+    It is found out once, like the sources are loaded once.
+    """
     whole = hashlib.sha256()
     for text in (platform.machine(), sys.version, *platform.libc_ver(), *extras):
         whole.update(text.encode() + b"\0")
@@ -86,13 +91,15 @@ def fingerprint(extras: Sequence[str]) -> str:
     whole.update((own.read_text("entry_points.txt") or "").encode())
     if versions := constraints():
         whole.update(versions.read_bytes())
-    root = Path(glovebox.__file__).parent
+    # Without pathlib, which would take longer than all the rest.
+    root = os.path.dirname(glovebox.__file__)
     for parent, directories, names in os.walk(root):
         directories[:] = sorted(name for name in directories if name != "__pycache__")
         for name in sorted(names):
-            path = Path(parent, name)
-            whole.update(str(path.relative_to(root)).encode() + b"\0")
-            whole.update(path.read_bytes())
+            path = os.path.join(parent, name)
+            whole.update(os.fsencode(path.removeprefix(root)) + b"\0")
+            with open(path, "rb", buffering=0) as file:
+                whole.update(file.read())
     return whole.hexdigest()[:16]
 
 

@@ -12,6 +12,7 @@ from glovebox import logs, settings
 from glovebox.errors import SettingsError, StartupError
 
 if TYPE_CHECKING:
+    from glovebox.box.terminal.holder.launching import HolderProcess
     from glovebox.settings import Settings
 
 #: What callers of the contract see when a box cannot start.
@@ -52,9 +53,6 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"glovebox: {error}", file=sys.stderr)
         return USAGE
     logs.configure(level=chosen.log_level, as_json=chosen.log_json, secrets=[chosen.session_api_key])
-    from glovebox.server.run import main
-
-    startup = Startup()
 
     def announce(address: str, milliseconds: float, hints: list[str]) -> None:
         if not chosen.log_json:
@@ -62,13 +60,32 @@ def run(arguments: argparse.Namespace) -> int:
                 print(_welcome(chosen, address, milliseconds, hints), flush=True)
 
     try:
-        main(chosen, startup, announce)
+        with _launched(chosen) as launched:
+            from glovebox.server.run import main
+
+            main(chosen, Startup(), announce, launched)
     except (SettingsError, StartupError) as error:
         print(f"glovebox: {error}", file=sys.stderr)
         return STARTUP_FAILED
     except KeyboardInterrupt:
         pass
     return 0
+
+
+def _launched(chosen: Settings) -> contextlib.AbstractContextManager[HolderProcess | None]:
+    """What is to hold the shells: it gets ready while all else is loaded.
+
+    Nothing if one that an earlier server has left may be there, or if there is none to be had, which is
+    complained about when a shell is wanted.
+    """
+    if chosen.state_dir:
+        return contextlib.nullcontext()
+    from glovebox.box.terminal.holder.launching import HolderProcess
+
+    try:
+        return contextlib.closing(HolderProcess())
+    except OSError:
+        return contextlib.nullcontext()
 
 
 def _welcome(chosen: Settings, address: str, milliseconds: float, hints: list[str]) -> str:

@@ -7,7 +7,6 @@ import hashlib
 import time
 import uuid
 from collections.abc import Awaitable, Coroutine
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -61,8 +60,7 @@ class Answer(Message):
         return b'%b,"details":%b}' % (body[:-1], bytes(self.details))
 
 
-@dataclass(slots=True)
-class Running:
+class Running(msgspec.Struct):
     """An action under way, for those who follow it."""
 
     id: str

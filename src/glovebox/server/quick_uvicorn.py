@@ -29,4 +29,7 @@ if "uvicorn" not in sys.modules:
 from uvicorn.config import Config  # noqa: E402
 from uvicorn.server import Server  # noqa: E402
 
+# Parts of uvicorn ask the package for these.
+sys.modules["uvicorn"].__dict__.update(Config=Config, Server=Server)
+
 __all__ = ["Config", "Server"]

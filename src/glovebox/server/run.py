@@ -9,6 +9,7 @@ import socket
 from collections.abc import Awaitable, Callable
 
 from glovebox.box.box import Box
+from glovebox.box.keeping import Launched
 from glovebox.box.startup import Startup
 from glovebox.server.app import create_app
 from glovebox.server.listening import WEBSOCKETS, SignalledServer, address_of, bind
@@ -65,8 +66,10 @@ class _Server(SignalledServer):
             self.force_exit = True
 
 
-async def serve(settings: Settings, startup: Startup, announce: Announce) -> None:
-    """Serve until told to stop, and announce when it begins.
+async def serve(
+    settings: Settings, startup: Startup, announce: Announce, launched: Launched | None = None
+) -> None:
+    """Serve until told to stop, and announce when it begins. `launched` is what is to hold the shells.
 
     Raises:
         StartupError: the port is taken or the box cannot be opened.
@@ -74,7 +77,7 @@ async def serve(settings: Settings, startup: Startup, announce: Announce) -> Non
     with startup.step("bind"):
         listener = bind(settings.host, settings.port, "serve")
     address = address_of(listener)
-    async with Box(settings, startup, ports=(listener.getsockname()[1],)) as box:
+    async with Box(settings, startup, ports=(listener.getsockname()[1],), launched=launched) as box:
         with startup.step("application"):
             config = Config(
                 create_app(box),
@@ -113,11 +116,11 @@ def _ready(box: Box, address: str, announce: Announce) -> None:
     box.begin()
 
 
-def main(settings: Settings, startup: Startup, announce: Announce) -> None:
+def main(settings: Settings, startup: Startup, announce: Announce, launched: Launched | None = None) -> None:
     """Serve on the fastest event loop there is."""
     try:
         import uvloop
     except ImportError:  # no wheel for this platform: slower, not broken
-        asyncio.run(serve(settings, startup, announce))
+        asyncio.run(serve(settings, startup, announce, launched))
     else:
-        uvloop.run(serve(settings, startup, announce))
+        uvloop.run(serve(settings, startup, announce, launched))

@@ -12,6 +12,7 @@ from typing import Any
 
 from glovebox.box.events import EventLog
 from glovebox.box.executor import Executor
+from glovebox.box.keeping import Launched
 from glovebox.box.terminal.manager import Terminal
 from glovebox.protocol.actions import CmdRunAction
 from glovebox.protocol.events import ActionOutput
@@ -67,6 +68,7 @@ async def console(
     no_change_timeout: float = 10.0,
     log_size: int = 1 << 30,
     username: str | None = None,
+    launched: Launched | None = None,
     **environment: str,
 ) -> AsyncIterator[Console]:
     """A terminal in a workspace of its own, with a home of its own."""
@@ -87,6 +89,7 @@ async def console(
         no_change_timeout=no_change_timeout,
         kind=kind,
         log_size=log_size,
+        launched=launched,
     )
     try:
         await terminal.start()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import secrets
 import socket
@@ -35,6 +36,9 @@ from glovebox.settings.host import HostSettings
 
 log = logging.getLogger(__name__)
 
+#: Seconds after the first start until boxes whose client is gone are looked for.
+_SWEEP_AFTER = 0.1
+
 
 class _Incomplete(BackendError):
     """The volume with the runtime is empty, or somebody has not finished filling it."""
@@ -52,6 +56,7 @@ class DockerBackend:
         self._runtime: Runtime | None = None
         self._filling = asyncio.Lock()
         self._sweeping: asyncio.Task[None] | None = None
+        self._closing = asyncio.Event()
         #: How often the volume was filled from here.
         self._fillings = 0
 
@@ -119,6 +124,10 @@ class DockerBackend:
         return await sweep(await self._opened(), self._overlays)
 
     async def _sweep(self) -> None:
+        # Whoever has just started a box has something to do with it first.
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_SWEEP_AFTER):
+                await self._closing.wait()
         try:
             await self.sweep()
         except BackendError as error:
@@ -126,6 +135,7 @@ class DockerBackend:
 
     async def close(self) -> None:
         """Let go of the connection to the engine. Boxes stay."""
+        self._closing.set()
         if self._sweeping is not None:
             await self._sweeping
         engine, self._engine = self._engine, None

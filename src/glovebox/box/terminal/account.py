@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import pwd
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from glovebox.errors import StartupError
 
 
-@dataclass(frozen=True, slots=True)
-class Account:
+class Account(msgspec.Struct, frozen=True):
     """The user a shell runs as; `switch` says whether that is another than the server's."""
 
     uid: int

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import dataclass, field
 from typing import Protocol
 
 import msgspec
@@ -34,8 +33,7 @@ _KEYS_AT_PROMPT = (b"\x03", b"\x04")
 Answer = CmdOutputObservation | ErrorObservation
 
 
-@dataclass(slots=True)
-class Pending:
+class Pending(msgspec.Struct):
     """A command whose end has not been reported."""
 
     command: Command
@@ -74,14 +72,13 @@ class Host(Protocol):
         """See to a command that is about to run: its states, its bill, its limits, and its end."""
 
 
-@dataclass(slots=True)
-class Past:
+class Past(msgspec.Struct):
     """What an earlier server had said."""
 
     #: Commands whose end was told, by the action that was told, with the size that was reported before.
-    answered: dict[str, tuple[Command, int]] = field(default_factory=dict)
+    answered: dict[str, tuple[Command, int]] = msgspec.field(default_factory=dict)
     #: Input that had reached the shell, by the action that brought it.
-    sent: set[str] = field(default_factory=set)
+    sent: set[str] = msgspec.field(default_factory=set)
     #: The action that was told of the running command last, and the size that was reported before.
     reported_to: str | None = None
     reported_before: int = 0

@@ -8,13 +8,12 @@ import os
 import secrets
 import socket
 import subprocess
-import sys
-from pathlib import Path
 
-import glovebox
+from glovebox.box.keeping import Launched
 from glovebox.box.terminal.channel import Receiver
 from glovebox.box.terminal.holder import wire
-from glovebox.box.terminal.holder.main import SOCKET
+from glovebox.box.terminal.holder.launching import HolderProcess
+from glovebox.box.terminal.holder.main import ERROR_LOG, SOCKET
 from glovebox.box.terminal.holder.source import ShellSpec
 from glovebox.box.terminal.log import PIECE, LogFiles
 from glovebox.box.threads import Threads
@@ -22,10 +21,6 @@ from glovebox.errors import OutputGone, StartupError
 
 log = logging.getLogger(__name__)
 
-_START = (
-    "import sys; sys.path.insert(0, sys.argv[1]); "
-    "from glovebox.box.terminal.holder.main import main; main(sys.argv[2:])"
-)
 _OTHER_VERSION = (
     "The shells of {directory} are held by another version of Glovebox. End them with that version, or "
     "choose another --state-dir."
@@ -120,9 +115,16 @@ class Holder(asyncio.Protocol):
     """The connection to the process that owns the shells of a state directory."""
 
     def __init__(
-        self, directory: str, threads: Threads, *, program: str | None, patience: float, keep_log: int
+        self,
+        directory: str,
+        threads: Threads,
+        *,
+        program: str | None,
+        patience: float,
+        keep_log: int,
+        launched: Launched | None = None,
     ) -> None:
-        """`program` is the tmux to use, if it is to be tmux."""
+        """`program` is the tmux to use, if it is to be tmux. `launched` is used when the first is needed."""
         self.loop = asyncio.get_running_loop()
         self._directory = directory
         self._threads = threads
@@ -133,6 +135,7 @@ class Holder(asyncio.Protocol):
             "tmux" if program else "pty",
             program or "",
         ]
+        self._launched = launched
         self._process: subprocess.Popen[bytes] | None = None
         self._transport: asyncio.Transport | None = None
         self._welcome: asyncio.Future[list[wire.Held]] | None = None
@@ -141,7 +144,7 @@ class Holder(asyncio.Protocol):
         self._lost = asyncio.Event()
         self._connecting = asyncio.Lock()
         self._leaving = False
-        self._error_log = os.path.join(directory, "holder.log")
+        self._error_log = os.path.join(directory, ERROR_LOG)
         #: The number of the holder's process, whoever started it.
         self.pid: int | None = None
         #: What was heard of shells that the holder has and nobody here has connected yet.
@@ -232,19 +235,12 @@ class Holder(asyncio.Protocol):
         """Start a holder that outlives this process. Blocks."""
         if self._process is not None:
             self._process.wait()  # the one before, which is gone
-        ours, theirs = socket.socketpair()
-        root = str(Path(glovebox.__file__).parent.parent)
-        with theirs, open(self._error_log, "ab") as errors:
-            self._process = subprocess.Popen(
-                [sys.executable, "-I", "-S", "-c", _START, root, *self._arguments],
-                stdin=theirs.fileno(),
-                stdout=errors,
-                stderr=errors,
-                cwd="/",
-                env={},
-                start_new_session=True,
-            )
-        return ours
+        launched, self._launched = self._launched, None
+        if launched is None or launched.process.poll() is not None:
+            launched = HolderProcess(self._directory)
+        self._process = launched.process
+        launched.order(self._arguments)
+        return launched.connection
 
     def send(self, kind: bytes, number: int = 0, payload: bytes = b"") -> None:
         """Tell the holder something; one that is gone is told nothing."""

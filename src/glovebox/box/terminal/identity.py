@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from glovebox.box.terminal.run import Printed
 from glovebox.protocol.base import Message
@@ -21,8 +21,7 @@ class Identity(Message):
     position: int
 
 
-@dataclass(frozen=True, slots=True)
-class Typed:
+class Typed(msgspec.Struct, frozen=True):
     """The last command that an earlier server gave to a shell."""
 
     token: str

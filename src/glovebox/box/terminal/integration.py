@@ -11,6 +11,8 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import msgspec
+
 #: Names in the directory that the server and the shell share.
 COMMAND_FILE = "command"
 HOOKS_FILE = "hooks"
@@ -47,8 +49,7 @@ class Mark:
     raw: bytes = field(default=b"", compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(msgspec.Struct, frozen=True):
     """What the shell says at the end of a command."""
 
     exit_code: int

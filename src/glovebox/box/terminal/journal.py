@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -178,7 +177,7 @@ class Journal:
         except UnicodeEncodeError:  # a directory whose name is no text
             assert isinstance(entry, Ended)
             assert entry.report is not None
-            report = dataclasses.replace(entry.report, working_dir="", python="")
+            report = msgspec.structs.replace(entry.report, working_dir="", python="")
             return self._encoder.encode(msgspec.structs.replace(entry, report=report)) + b"\n"
 
     def close(self) -> None:

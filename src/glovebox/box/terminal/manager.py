@@ -14,6 +14,7 @@ from typing import Any
 
 from glovebox.box.events import EventLog
 from glovebox.box.executor import Call, Handler
+from glovebox.box.keeping import Launched
 from glovebox.box.terminal import journal, restoring
 from glovebox.box.terminal.account import Account
 from glovebox.box.terminal.channel import Channel, Receiver
@@ -66,6 +67,7 @@ class Terminal:
         orphan_seconds: float = 3600,
         log_size: int = 1 << 30,
         kind: str = "pty",
+        launched: Launched | None = None,
         rows: int = ROWS,
         columns: int = COLUMNS,
         term: str = "tmux-256color",
@@ -83,6 +85,7 @@ class Terminal:
         self._orphan_seconds = orphan_seconds
         self._log_size = log_size
         self._kind = kind
+        self._launched = launched
         self._size = (rows, columns)
         self._threads = Threads("terminal", workers=4)
         self._account: Account | None = None
@@ -129,6 +132,7 @@ class Terminal:
             program=tmux,
             patience=self._orphan_seconds if self._state.persistent else 0,
             keep_log=self._log_size,
+            launched=self._launched,
         )
         self._keeper = ProcessKeeper(
             holder=self._holder,

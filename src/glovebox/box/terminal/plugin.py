@@ -41,6 +41,7 @@ class TerminalPlugin(Plugin):
             orphan_seconds=settings.orphan_seconds,
             log_size=settings.terminal_log_size,
             kind=settings.terminal,
+            launched=context.services.launched,
         )
         self._shell: asyncio.Task[None] | None = None
         context.services.shell = self.terminal

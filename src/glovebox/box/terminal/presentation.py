@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from glovebox.box.terminal.rendering import render, split_unfinished
 from glovebox.box.terminal.retention import COLUMNS, ROWS, Kept, surviving
 
 
-@dataclass(frozen=True, slots=True)
-class Shown:
+class Shown(msgspec.Struct, frozen=True):
     """Output ready to be shown."""
 
     content: str

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
+
+import msgspec
 
 #: The contract's terminal: lines above the screen, lines and columns on it.
 HISTORY = 10_000
@@ -19,8 +20,7 @@ _KEEP_HEAD = 65_536
 _PIECE = 65_536
 
 
-@dataclass(frozen=True, slots=True)
-class Kept:
+class Kept(msgspec.Struct, frozen=True):
     """The newest bytes of an output, and what is known of those before them."""
 
     data: bytes

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+
+import msgspec
 
 from glovebox.box.terminal.integration import Report
 from glovebox.box.terminal.retention import Output
@@ -13,8 +14,7 @@ from glovebox.box.terminal.retention import Output
 Printed = Callable[[bytes, int], None]
 
 
-@dataclass(frozen=True, slots=True)
-class ShellEnd:
+class ShellEnd(msgspec.Struct, frozen=True):
     """The shell itself is gone; its status, if known."""
 
     status: int | None

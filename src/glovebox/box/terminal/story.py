@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 import msgspec
 
 from glovebox.box.terminal.commands import KEEP
@@ -21,19 +19,18 @@ from glovebox.box.terminal.journal import (
 )
 
 
-@dataclass(slots=True)
-class Story:
+class Story(msgspec.Struct):
     """What a journal amounts to."""
 
     opened: Opened
     identity: Identity | None = None
-    began: dict[str, Began] = field(default_factory=dict)
-    ended: dict[str, Ended] = field(default_factory=dict)
+    began: dict[str, Began] = msgspec.field(default_factory=dict)
+    ended: dict[str, Ended] = msgspec.field(default_factory=dict)
     #: By command, the action that was told of its end.
-    answered: dict[str, str] = field(default_factory=dict)
+    answered: dict[str, str] = msgspec.field(default_factory=dict)
     #: By command, the last partial report.
-    reported: dict[str, Reported] = field(default_factory=dict)
-    sent: list[Sent] = field(default_factory=list)
+    reported: dict[str, Reported] = msgspec.field(default_factory=dict)
+    sent: list[Sent] = msgspec.field(default_factory=list)
     #: The last command that the present shell was given.
     last: Began | None = None
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import select
-import sys
 import time
 
 from glovebox.box.terminal.holder import reaping, wire
@@ -20,6 +19,8 @@ if TYPE_CHECKING:
 
 #: Where a server finds a holder that is already there, in the state directory.
 SOCKET = "holder.sock"
+#: In the same place: what went wrong.
+ERROR_LOG = "holder.log"
 TMUX_SOCKET = "tmux.sock"
 #: How long a shell and its jobs may take to end by themselves.
 _GRACE = 0.5
@@ -359,12 +360,17 @@ class Holder:
             self._flush()
 
 
-def main(arguments: list[str]) -> None:
-    """`directory patience keep terminal program`: the server is connected as standard input.
+def main() -> None:
+    """The server is connected as standard input, and says first what to do.
 
     Without patience the directory is this holder's own, and goes with it.
     """
-    directory, patience, keep, kind, program = arguments
+    server = sockets.socket(fileno=os.dup(0))
+    orders = _orders(server)
+    if not orders:
+        return  # nobody needs it
+    directory, patience, keep, kind, program = orders
+    _detach(directory)
     reaping.adopt_orphans()
     close = None
     open_source: Callable[[ShellSpec], Source] = Pty
@@ -378,9 +384,6 @@ def main(arguments: list[str]) -> None:
             return Pty(spec) if spec.plain else tmux.open(spec)
 
     holder = Holder(directory, patience=float(patience), keep=int(keep), open_source=open_source)
-    server = sockets.socket(fileno=os.dup(0))
-    null = os.open(os.devnull, os.O_RDWR)
-    os.dup2(null, 0)
     try:
         holder.serve(server)
     finally:
@@ -391,5 +394,20 @@ def main(arguments: list[str]) -> None:
         reaping.remove_tree(directory)
 
 
-if __name__ == "__main__":
-    main(sys.argv[1:])
+def _orders(server: sockets.socket) -> list[str]:
+    """Wait for what the server says first; nothing if it is gone."""
+    frames = wire.Frames()
+    while data := server.recv(_RECEIVE):
+        for _, _, payload in frames.feed(data):
+            return wire.parse_fields(payload)
+    return []
+
+
+def _detach(directory: str) -> None:
+    """Keep nothing open of whoever started this process: complaints go to a file from now on."""
+    null = os.open(os.devnull, os.O_RDWR)
+    log = os.open(os.path.join(directory, ERROR_LOG), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    for target, source in ((0, null), (1, log), (2, log)):
+        os.dup2(source, target)
+    os.close(null)
+    os.close(log)

@@ -17,6 +17,7 @@ HEADER = struct.Struct("<cII")
 OFFSET = struct.Struct("<Q")
 
 #: From the server.
+BEGIN = b"b"  # first of all, fields: directory, patience, bytes of a log to keep, kind of terminal, program
 OPEN = b"o"  # fields: directories of the log and of the shell's files, then those of a ShellSpec
 INPUT = b"i"  # number of this input, bytes to type
 COMMAND = b"t"  # number of this input, what will be printed at the end of it, NUL, bytes to type

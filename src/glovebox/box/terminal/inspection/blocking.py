@@ -7,7 +7,8 @@ import enum
 import os
 import select
 import struct
-from dataclasses import dataclass
+
+import msgspec
 
 from glovebox.box.terminal.inspection import tty
 from glovebox.box.terminal.processes import Process
@@ -27,8 +28,7 @@ class Waits(enum.Enum):
     ELSEWHERE = enum.auto()
 
 
-@dataclass(frozen=True, slots=True)
-class _Calls:
+class _Calls(msgspec.Struct, frozen=True):
     """The numbers of system calls on one kind of machine."""
 
     read: frozenset[int]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+
+import msgspec
 
 from glovebox.box.terminal import processes
 from glovebox.box.terminal.processes import Process
@@ -13,8 +14,7 @@ from glovebox.box.terminal.processes import Process
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 
 
-@dataclass(frozen=True, slots=True)
-class Sight:
+class Sight(msgspec.Struct, frozen=True):
     """A command in one moment."""
 
     shell: Process

@@ -8,7 +8,8 @@ import os
 import resource
 import signal
 import time
-from dataclasses import dataclass
+
+import msgspec
 
 from glovebox.box.terminal import processes
 from glovebox.box.terminal.inspection import tty
@@ -36,8 +37,7 @@ def problem(limits: Limits) -> str | None:
     return None
 
 
-@dataclass(frozen=True)
-class Exceeded:
+class Exceeded(msgspec.Struct, frozen=True):
     """A limit that a command went beyond."""
 
     name: str

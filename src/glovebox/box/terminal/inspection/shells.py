@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+
+import msgspec
 
 from glovebox.box.terminal import processes
 from glovebox.box.terminal.inspection import tty
 
 
-@dataclass(frozen=True, slots=True)
-class Shell:
+class Shell(msgspec.Struct, frozen=True):
     """A shell in one moment."""
 
     #: Where its program lies in memory, which changes when it replaces itself with another (`exec`).

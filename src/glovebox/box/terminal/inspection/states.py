@@ -5,7 +5,8 @@ from __future__ import annotations
 import enum
 import os
 import re
-from dataclasses import dataclass
+
+import msgspec
 
 from glovebox.box.terminal import processes
 from glovebox.box.terminal.inspection import tty
@@ -42,8 +43,7 @@ _KINDS = {
 _STEM = re.compile(r"[.-]?([^.-]*)")
 
 
-@dataclass(frozen=True)
-class Look:
+class Look(msgspec.Struct, frozen=True):
     """What was seen in one moment."""
 
     state: State

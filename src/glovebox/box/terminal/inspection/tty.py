@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import termios
-from dataclasses import dataclass
+
+import msgspec
 
 from glovebox.box.terminal.processes import Process
 
@@ -15,8 +16,7 @@ _PTS_MAJOR = 136
 _SHELL_DESCRIPTORS = (0, 255)
 
 
-@dataclass(frozen=True, slots=True)
-class Modes:
+class Modes(msgspec.Struct, frozen=True):
     """How a terminal treats what is typed."""
 
     #: Whether a program gets whole lines, edited by the terminal.

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import dataclass
+
+import msgspec
 
 from glovebox.box.terminal import processes
 from glovebox.box.terminal.inspection.command import TICKS_PER_SECOND, Command
@@ -15,8 +16,7 @@ _SLACK = 0.1
 _CORES = os.cpu_count() or 1
 
 
-@dataclass(frozen=True)
-class Usage:
+class Usage(msgspec.Struct, frozen=True):
     """What a command cost; what is not known is `None`."""
 
     #: CPU time of the shell and what it started, in steps of a hundredth of a second.
