@@ -40,7 +40,10 @@ async def terminal(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncItera
 
 
 def gone(pid: int) -> bool:
-    return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
 
 
 def left(child: int) -> bool:
