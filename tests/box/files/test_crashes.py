@@ -26,6 +26,18 @@ for letter in itertools.cycle("ab"):
 """
 
 
+def kill_at_work(script: str, *arguments: str, after: float) -> None:
+    """Run a script that never ends by itself, and kill it so many seconds after it began to work."""
+    command = [sys.executable, "-c", script, *arguments]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as working:
+        assert working.stdout is not None
+        assert working.stdout.readline() == "ready\n"
+        try:
+            working.wait(timeout=after)
+        except subprocess.TimeoutExpired:
+            working.kill()
+
+
 def test_a_kill_at_any_moment_leaves_the_old_content_or_the_new(tmp_path: Path) -> None:
     path = tmp_path / "file.txt"
     path.write_text("a" * 100_000 + "\n")
@@ -33,17 +45,7 @@ def test_a_kill_at_any_moment_leaves_the_old_content_or_the_new(tmp_path: Path) 
     whole |= {f"{letter * 100_000}\n{letter.upper() * 50_000}\n" for letter in "ab"}
     moments = random.Random(4711)
     for _ in range(12):
-        writer = subprocess.Popen(
-            [sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE, text=True
-        )
-        assert writer.stdout is not None
-        assert writer.stdout.readline() == "ready\n"
-        try:
-            writer.wait(timeout=moments.uniform(0.0, 0.05))  # it never ends by itself
-        except subprocess.TimeoutExpired:
-            writer.kill()
-        writer.wait()
-        writer.stdout.close()
+        kill_at_work(WRITER, str(path), after=moments.uniform(0.0, 0.05))
         assert path.read_text() in whole
 
 
@@ -70,19 +72,7 @@ def test_a_kill_while_unpacking_leaves_no_file_of_which_a_part_is_missing(tmp_pa
     moments = random.Random(4712)
     inside = tmp_path / "in"
     for _ in range(8):
-        unpacker = subprocess.Popen(
-            [sys.executable, "-c", UNPACKER, str(inside), *map(str, archives)],
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        assert unpacker.stdout is not None
-        assert unpacker.stdout.readline() == "ready\n"
-        try:
-            unpacker.wait(timeout=moments.uniform(0.0, 0.05))  # it never ends by itself
-        except subprocess.TimeoutExpired:
-            unpacker.kill()
-        unpacker.wait()
-        unpacker.stdout.close()
+        kill_at_work(UNPACKER, str(inside), *map(str, archives), after=moments.uniform(0.0, 0.05))
         for path in inside.rglob("*"):
             if path.is_file() and not path.name.startswith(PART_PREFIX):
                 size = sizes[str(path.relative_to(inside))]
