@@ -1,4 +1,4 @@
-"""The packages that are installed are those that every Python can have that the project promises to run on."""
+"""Every Python that the project promises to run on can have the packages that are pinned."""
 
 from __future__ import annotations
 

@@ -9,10 +9,11 @@ from pathlib import Path
 
 from glovebox.bundle import archive
 from glovebox.bundle.elf import Linker, elf_files
-from glovebox.bundle.interpreter import copy_interpreter, copy_shell, executable
+from glovebox.bundle.interpreter import copy_interpreter, copy_shell
 from glovebox.bundle.packages import copy_packages
 from glovebox.bundle.places import COMMAND, LIBRARIES, PYTHON, ROOT, TOOLS, site_packages
 from glovebox.bundle.preloading import preload
+from glovebox.bundle.pythons import STANDARD, chosen
 from glovebox.bundle.running import Stop, run
 from glovebox.errors import NoBundle
 
@@ -21,10 +22,10 @@ Tell = Callable[[str, int, int], None]
 
 STEPS = ("interpreter", "packages", "libraries", "bytecode", "check", "archive")
 #: What a box without these could not do; if one is missing the bundle is of no use.
-_MUST_LOAD = "ssl, sqlite3, lzma, bz2, ctypes, zlib, msgspec, uvloop, httptools, zmq, ipykernel.ipkernel, mcp"
+_MUST_LOAD = f"{STANDARD}, msgspec, uvloop, httptools, zmq, ipykernel.ipkernel, mcp"
 
 #: Large, and hardly ever loaded.
-_NOT_COMPILED = r"/pygments/(styles|lexers/(?!__init__|_mapping|python))|/pip/_vendor/(rich|pygments)/"
+_NOT_COMPILED = r"/pygments/(styles|lexers/(?!__init__|_mapping|python))|/pydantic/v1/|/pydoc_data/"
 #: Files that no Python can read, such as templates, are no loss: its answer is not looked at.
 _COMPILE = """
 import compileall, py_compile, re, sys
@@ -97,9 +98,10 @@ def build(output: Path, *, extras: Sequence[str], tell: Tell, stop: Stop) -> arc
 
 
 def _fill(stage: Path, extras: Sequence[str], begin: Callable[[], None], stop: Stop) -> None:
-    linker = Linker(stage, executable())
+    brought = chosen()
+    linker = Linker(stage, brought.program)
     begin()
-    programs = [*copy_interpreter(stage, linker, stop), *copy_shell(stage, linker)]
+    programs = [*copy_interpreter(stage, brought, linker, stop), *copy_shell(stage, linker)]
     begin()
     copy_packages(stage, extras, stop)
     begin()

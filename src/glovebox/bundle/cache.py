@@ -10,13 +10,13 @@ import hashlib
 import os
 import platform
 import shutil
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import glovebox
 from glovebox.bundle.archive import manifest
 from glovebox.bundle.packages import constraints, own_distribution
+from glovebox.bundle.pythons import mark
 from glovebox.bundle.running import BrokenOff, Stop
 from glovebox.client.backend import Report, RuntimeStatus
 from glovebox.errors import NoBundle
@@ -84,7 +84,7 @@ def fingerprint(extras: tuple[str, ...]) -> str:
     It is found out once, like the sources are loaded once.
     """
     whole = hashlib.sha256()
-    for text in (platform.machine(), sys.version, *platform.libc_ver(), *extras):
+    for text in (platform.machine(), mark(), *platform.libc_ver(), *extras):
         whole.update(text.encode() + b"\0")
     own = own_distribution()
     whole.update((own.read_text("METADATA") or "").encode())

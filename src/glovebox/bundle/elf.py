@@ -100,10 +100,11 @@ class Linker:
             moved = "$ORIGIN" in own or path.parent.name.endswith(".libs")
             if not moved and path != self.loader and (path in programs or ".so" in path.name):
                 self._make_smaller(path)
-            if path in programs:
-                self._patch(path, "--set-interpreter", f"{ROOT}/{LIBRARIES}/{self._loader.name}")
             if path in programs or own:
                 self._patch(path, "--force-rpath", "--set-rpath", ":".join(self._paths(path, own)))
+            if path in programs:
+                # In this order: a program with a fixed address, as Debian's Python, survives no other.
+                self._patch(path, "--set-interpreter", f"{ROOT}/{LIBRARIES}/{self._loader.name}")
 
     def _paths(self, path: Path, own: str) -> Iterator[str]:
         for entry in own.split(":"):
