@@ -73,7 +73,7 @@ def test_startup_tells_each_step_with_its_time(shared_box: RunningBox) -> None:
     report = shared_box.client.get("/startup").json()
     assert report["ready"] is True
     steps = {step["name"]: step for step in report["steps"]}
-    assert {"import", "bind", "workspace", "shell", "application"} <= set(steps)
+    assert {"interpreter", "bind", "import", "workspace", "shell", "application"} <= set(steps)
     assert all(step["state"] == "done" for step in steps.values())
     assert report["ready_ms"] >= steps["import"]["took_ms"]
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar
+
+import msgspec
 
 from glovebox.box.events import EventLog
 from glovebox.box.executor import Handler, Observer
@@ -45,8 +46,7 @@ class Owner(Protocol):
         """A plugin cannot go on as it is."""
 
 
-@dataclass
-class Services:
+class Services(msgspec.Struct):
     """What a box has to offer; some of it comes from plugins."""
 
     settings: Settings

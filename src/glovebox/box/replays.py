@@ -9,7 +9,6 @@ import os
 import uuid
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Iterator
-from dataclasses import dataclass
 
 import msgspec
 
@@ -22,8 +21,7 @@ log = logging.getLogger(__name__)
 Run = Callable[[str, bool], Awaitable[bytes]]
 
 
-@dataclass(slots=True)
-class Entry:
+class Entry(msgspec.Struct, eq=False):
     """An action that was asked for with a key. Without task and result it was begun before a restart."""
 
     action_id: str

@@ -39,7 +39,7 @@ class Startup:
         self._zero = time.monotonic() - _process_age()
         self._steps: dict[str, tuple[State, float, float, str | None]] = {}
         self._ready: float | None = None
-        self._steps["import"] = ("done", 0.0, self._now(), None)
+        self._steps["interpreter"] = ("done", 0.0, self._now(), None)
 
     def _now(self) -> float:
         return (time.monotonic() - self._zero) * 1000

@@ -46,6 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
     # What is loaded now is there to stay, and looking for garbage in it takes time. Serving turns it on.
     gc.disable()
     from glovebox.box.startup import Startup
+    from glovebox.server.binding import bind
 
     try:
         chosen = settings.load(vars(arguments))
@@ -59,11 +60,15 @@ def run(arguments: argparse.Namespace) -> int:
             with contextlib.suppress(OSError):  # nobody reads it
                 print(_welcome(chosen, address, milliseconds, hints), flush=True)
 
+    startup = Startup()
     try:
-        with _launched(chosen) as launched:
-            from glovebox.server.run import main
+        with startup.step("bind"):
+            listener = bind(chosen.host, chosen.port, "serve")
+        with listener, _launched(chosen) as launched:
+            with startup.step("import"):
+                from glovebox.server.run import main
 
-            main(chosen, Startup(), announce, launched)
+            main(chosen, startup, announce, listener, launched)
     except (SettingsError, StartupError) as error:
         print(f"glovebox: {error}", file=sys.stderr)
         return STARTUP_FAILED

@@ -21,7 +21,8 @@ from glovebox.hub.sockets import LARGEST, Sockets
 from glovebox.hub.state import StateDir
 from glovebox.hub.windows import Windows
 from glovebox.protocol.window import Window
-from glovebox.server.listening import WEBSOCKETS, SignalledServer, address_of, bind
+from glovebox.server.binding import address_of, bind
+from glovebox.server.listening import WEBSOCKETS, SignalledServer
 from glovebox.server.quick_uvicorn import Config
 from glovebox.settings import Settings
 from glovebox.settings.hub import HubSettings

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from types import FrameType
 from typing import Any, cast
 
-from glovebox.errors import StartupError
 from glovebox.server.quick_uvicorn import Config, Server
 
 #: uvicorn counts in tenths of a second, and renews the date of its answers whenever ten have passed.
@@ -79,30 +78,3 @@ class SignalledServer(QuietServer):
         finally:
             for stop in stops:
                 loop.remove_signal_handler(stop)
-
-
-def bind(host: str, port: int, command: str) -> socket.socket:
-    """Take the port at once, without listening: a caller is refused until there is somebody to answer.
-
-    Raises:
-        StartupError: it cannot be had; the text says how `command` is told another one.
-    """
-    try:
-        family, kind, protocol, _, where = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        listener = socket.socket(family, kind, protocol)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(where)
-    except OSError as error:
-        raise StartupError(
-            f"Cannot listen on {host} port {port}: {error.strerror or error}. "
-            f"Choose another port (glovebox {command} PORT), or 0 for any free one."
-        ) from error
-    listener.setblocking(False)
-    return listener
-
-
-def address_of(listener: socket.socket, host: str = "") -> str:
-    """The URL of what listens there, under its own address or another."""
-    own, port = listener.getsockname()[:2]
-    host = host or own
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

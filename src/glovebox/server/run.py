@@ -1,4 +1,4 @@
-"""Serves a box: binds, opens it, listens, and closes it in the right order."""
+"""Serves a box: opens it, answers, and closes it in the right order."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from glovebox.box.box import Box
 from glovebox.box.keeping import Launched
 from glovebox.box.startup import Startup
 from glovebox.server.app import create_app
-from glovebox.server.listening import WEBSOCKETS, SignalledServer, address_of, bind
+from glovebox.server.binding import address_of
+from glovebox.server.listening import WEBSOCKETS, SignalledServer
 from glovebox.server.quick_uvicorn import Config
 from glovebox.server.viewer import start_viewer
 from glovebox.settings import Settings
@@ -67,15 +68,17 @@ class _Server(SignalledServer):
 
 
 async def serve(
-    settings: Settings, startup: Startup, announce: Announce, launched: Launched | None = None
+    settings: Settings,
+    startup: Startup,
+    announce: Announce,
+    listener: socket.socket,
+    launched: Launched | None = None,
 ) -> None:
     """Serve until told to stop, and announce when it begins. `launched` is what is to hold the shells.
 
     Raises:
-        StartupError: the port is taken or the box cannot be opened.
+        StartupError: the box cannot be opened.
     """
-    with startup.step("bind"):
-        listener = bind(settings.host, settings.port, "serve")
     address = address_of(listener)
     async with Box(settings, startup, ports=(listener.getsockname()[1],), launched=launched) as box:
         with startup.step("application"):
@@ -116,11 +119,18 @@ def _ready(box: Box, address: str, announce: Announce) -> None:
     box.begin()
 
 
-def main(settings: Settings, startup: Startup, announce: Announce, launched: Launched | None = None) -> None:
+def main(
+    settings: Settings,
+    startup: Startup,
+    announce: Announce,
+    listener: socket.socket,
+    launched: Launched | None = None,
+) -> None:
     """Serve on the fastest event loop there is."""
+    serving = serve(settings, startup, announce, listener, launched)
     try:
         import uvloop
     except ImportError:  # no wheel for this platform: slower, not broken
-        asyncio.run(serve(settings, startup, announce, launched))
+        asyncio.run(serving)
     else:
-        uvloop.run(serve(settings, startup, announce, launched))
+        uvloop.run(serving)

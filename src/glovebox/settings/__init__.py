@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import ipaddress
 import os
 import pwd
 from collections.abc import Collection, Mapping
@@ -46,6 +45,8 @@ SECRET_VARIABLES = frozenset(
 )
 #: Begins the variables of plugins, which do not reach commands either: `GLOVEBOX_PLUGIN_JUPYTER_KERNEL`.
 PLUGIN_PREFIX = "GLOVEBOX_PLUGIN_"
+#: Whether only this machine can reach some addresses that boxes mostly have.
+_KNOWN_HOSTS = {"localhost": True, "127.0.0.1": True, "0.0.0.0": False}
 #: Where something could be served and is not to be.
 NO_PORT = -1
 
@@ -236,8 +237,10 @@ class Settings:
     @property
     def is_loopback(self) -> bool:
         """Whether only this machine can reach the address."""
-        if self.host == "localhost":
-            return True
+        if self.host in _KNOWN_HOSTS:
+            return _KNOWN_HOSTS[self.host]
+        import ipaddress
+
         try:
             return ipaddress.ip_address(self.host).is_loopback
         except ValueError:

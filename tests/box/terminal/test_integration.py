@@ -10,9 +10,10 @@ END = b"\x1b]1807;D;abc\x1f3\x1f42\x1fme\x1fhost\x1f'/tmp'\x1f'/usr/bin/python'\
 
 
 def test_output_and_marks_are_told_apart() -> None:
-    data = b"before\x1b]1807;C;abc\x07out" + END + b"after"
+    begin = b"\x1b]1807;C;abc\x07"
+    data = b"before" + begin + b"out" + END + b"after"
     found = MarkParser().feed(data, 100)
-    assert found[:3] == [(b"before", 100), (Mark("C", "abc"), 106), (b"out", 119)]
+    assert found[:3] == [(b"before", 100), (Mark("C", "abc", raw=begin), 106), (b"out", 119)]
     assert isinstance(found[3][0], Mark)
     assert found[4] == (b"after", 100 + data.index(b"after"))
 

@@ -6,7 +6,8 @@ import asyncio
 import logging
 import re
 import time
-from dataclasses import dataclass
+
+import msgspec
 
 from glovebox.box.plugin import Context, Plugin
 from glovebox.box.telemetry.measurements import Figures, Measurements
@@ -20,8 +21,7 @@ _GAUGE_NAME = re.compile(r"[a-z][a-z0-9_]*(?<!_total)(?<!_count)(?<!_sum)(?<!_bu
 _TAKEN = frozenset({"info", "uptime_seconds", "actions_running", "action_seconds", "plugin_state"})
 
 
-@dataclass(frozen=True, slots=True)
-class Look:
+class Look(msgspec.Struct, frozen=True):
     """How the box was at one moment."""
 
     uptime: float

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import functools
 from bisect import bisect_left
-from dataclasses import dataclass, field
 from typing import Any
 
-from msgspec import structs
+from msgspec import Struct, field, structs
 
 from glovebox.box.executor import Call, Outcome
 from glovebox.errors import GloveboxError
@@ -24,8 +23,7 @@ CANCELLED = "cancelled"
 _MOST_COMMANDS = 1000
 
 
-@dataclass(slots=True)
-class Figures:
+class Figures(Struct):
     """What is known of all actions of one kind."""
 
     #: How many ended, by what they came to.

@@ -8,7 +8,6 @@ begins and `D` ends a command's output.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
@@ -38,15 +37,14 @@ _SIMPLE_ESCAPES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Mark:
+class Mark(msgspec.Struct, frozen=True):
     """One mark, as found in the output."""
 
     kind: str
     token: str
     fields: tuple[bytes, ...] = ()
     #: What was printed, for a mark that turns out to be no mark of ours.
-    raw: bytes = field(default=b"", compare=False, repr=False)
+    raw: bytes = b""
 
 
 class Report(msgspec.Struct, frozen=True):

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, NamedTuple
+
+import msgspec
 
 from glovebox.box.files import atomic
 from glovebox.box.files.binary import is_binary, is_binary_name
@@ -23,8 +24,7 @@ from glovebox.box.files.workspace import Source, normal
 MAX_MEGABYTES = 10
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EditorCommand:
+class EditorCommand(msgspec.Struct, frozen=True, kw_only=True):
     """What the editor is asked to do."""
 
     command: str
