@@ -13,6 +13,7 @@ import sys
 import termios
 from collections.abc import Iterator
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
@@ -20,11 +21,14 @@ from tests.cli.support import LIMIT, Home
 from tests.support.running import wait_until
 
 SHELLS = ("bash", "zsh", "fish")
-_ASK_BASH = (
-    'source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); '
-    'compopt() { :; }; _glovebox; printf "%s\\n" "${COMPREPLY[@]}"'
-)
 #: One key puts all that is offered on the line, another tells the line and empties it.
+_BASHRC = """
+PS1='ready> '
+source ./script
+tell() { printf '%s\\n' "$READLINE_LINE" >>told; READLINE_LINE=; }
+bind '"\\C-t": insert-completions'
+bind -x '"\\C-g": tell'
+"""
 _ZSHRC = """
 PS1='ready> '
 autoload -Uz compinit
@@ -62,15 +66,6 @@ class Shell:
         return done.stdout
 
 
-class Bash(Shell):
-    """It leaves its offers in a variable."""
-
-    def offers(self, *words: str) -> set[str]:
-        """What it offers."""
-        ask = ("bash", "--norc", "-c", _ASK_BASH, "bash", f"{self.directory}/script", "glovebox", *words)
-        return set(self.run(*ask).split())
-
-
 class Fish(Shell):
     """It can be asked, and finds the script where people put it."""
 
@@ -88,26 +83,31 @@ class Fish(Shell):
         return {line.partition("\t")[0].rstrip("/") for line in told.splitlines()}
 
 
-class Zsh(Shell):
-    """It completes in a terminal only, and is asked with keys."""
+class Typed(Shell):
+    """One that completes in a terminal only, and is asked with keys."""
+
+    #: What it reads first, and how it is started.
+    setup: ClassVar[tuple[str, str]]
+    command: ClassVar[tuple[str, ...]]
 
     def __init__(self, home: Home, directory: Path, name: str) -> None:
         super().__init__(home, directory, name)
-        (directory / ".zshrc").write_text(_ZSHRC)
+        file, text = self.setup
+        (directory / file).write_text(text)
         self._told = directory / "told"
         self._told.touch()
         self._asked = 0
         self._controller, terminal = pty.openpty()
         fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 400, 0, 0))
         self._process = subprocess.Popen(
-            ["zsh", "-i"],
+            self.command,
             cwd=directory,
             env={**self.environment, "ZDOTDIR": str(directory), "TERM": "xterm"},
             preexec_fn=lambda: os.login_tty(terminal),
         )
         os.close(terminal)
         self._shown = b""
-        wait_until(lambda: b"ready> " in self._look(), LIMIT, "the prompt of zsh")
+        wait_until(lambda: b"ready> " in self._look(), LIMIT, f"the prompt of {name}")
 
     def offers(self, *words: str) -> set[str]:
         """What it puts on the line in place of the last word."""
@@ -133,6 +133,16 @@ class Zsh(Shell):
         self._process.kill()
         self._process.wait()
         os.close(self._controller)
+
+
+class Bash(Typed):
+    setup = (".bashrc", _BASHRC)
+    command = ("bash", "--rcfile", ".bashrc", "-i")
+
+
+class Zsh(Typed):
+    setup = (".zshrc", _ZSHRC)
+    command = ("zsh", "-i")
 
 
 @pytest.fixture(scope="module", params=SHELLS)
@@ -166,8 +176,7 @@ def test_commands_and_flags_are_completed(shell: Shell) -> None:
     assert shell.offers("run", "--isolation", "") == {"bubblewrap"}
     assert shell.offers("run", "--name", "") == set()
     assert shell.offers("ls", "--backend", "d") == {"docker"}
-    if shell.name != "bash":  # which takes the two sides of = for words of their own
-        assert shell.offers("ls", "--backend=d") == {"--backend=docker"}
+    assert shell.offers("ls", "--backend=d") == {"--backend=docker"}
 
 
 def test_names_of_boxes_paths_and_programs_are_completed(shell: Shell, box: str) -> None:

@@ -37,6 +37,12 @@ def bash(commands: list[Command]) -> str:
         "    local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]}",
         "    local command= words= i",
         "    COMPREPLY=()",
+        "    # The two sides of --flag=value are words of their own, and so is what is between them.",
+        "    if [[ $current == = ]]; then",
+        "        current=",
+        "    elif [[ $previous == = ]]; then",
+        "        previous=${COMP_WORDS[COMP_CWORD - 2]}",
+        "    fi",
         "    for ((i = 1; i < COMP_CWORD; i++)); do",
         "        if [[ ${COMP_WORDS[i]} == -- ]]; then",
         '            COMPREPLY=($(compgen -c -- "$current"))',
@@ -76,8 +82,10 @@ def _bash_reply(kind: str, words: tuple[str, ...]) -> str:
     if words:
         given = f"-W {shlex.quote(' '.join(words))}"
     elif kind == "places":
-        boxes = f'compgen -S : -W "$({_BOXES})" -- "$current"'
-        return f'compopt -o nospace -o filenames; COMPREPLY=($({boxes}; compgen -f -- "$current"))'
+        # Not as names of files if there are boxes: the colon after a box would be quoted.
+        boxes = f'COMPREPLY=($(compgen -S : -W "$({_BOXES})" -- "$current"))'
+        files = 'COMPREPLY+=($(compgen -f -- "$current"))'
+        return f"{boxes}; compopt -o nospace; [[ $COMPREPLY ]] || compopt -o filenames; {files}"
     elif kind == "directories":
         return 'compopt -o filenames; COMPREPLY=($(compgen -d -- "$current"))'
     elif kind == "files":
