@@ -96,6 +96,8 @@ def test_the_steps_of_a_start_are_told_and_the_aims_are_judged(found: BoxFinding
     assert any("a process of this machine: the box answers after" in note for note in found.notes)
     reached = {aim.text: aim.reached for aim in found.aims}
     assert reached["a container, to the answer of a first command < 0.5 s"] is None
+    assert reached["`glovebox shell --backend process` to its prompt < 1 s"] is not None
+    assert reached["`glovebox shell --backend docker` to its prompt < 1 s"] is None
 
 
 def test_a_client_that_does_not_start_takes_no_part_and_says_why(found: BoxFindings) -> None:
