@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from glovebox.client.packing import SMALL, collect, packed
-from glovebox.client.zip_writing import Archive, Entry, dos_time
+from glovebox.client.zip_writing import Archive, Entry
 from glovebox.errors import TransferError
+from glovebox.protocol.zip_records import dos_time
 
 GIGABYTE = 1 << 30
 FILE = 0o100644

@@ -13,8 +13,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from glovebox.client.zip_writing import Archive, Entry, dos_time
+from glovebox.client.zip_writing import Archive, Entry
 from glovebox.errors import TransferError
+from glovebox.protocol.zip_records import dos_time
 
 log = logging.getLogger(__name__)
 

@@ -13,6 +13,7 @@ from glovebox.box.files import zip_format
 from glovebox.box.files.zip_format import Entry
 from glovebox.box.files.zip_stream import ZipStream, open_archive
 from glovebox.errors import TransferError
+from glovebox.protocol.zip_records import end_records
 
 GIGABYTE = 1 << 30
 
@@ -45,7 +46,7 @@ def sparse_archive(path: Path, entries: list[Entry]) -> None:
             directory += zip_format.central_header(entry, 0, offset)
         offset = file.tell()
         file.write(directory)
-        file.write(zip_format.end_records(len(entries), len(directory), offset))
+        file.write(end_records(len(entries), len(directory), offset))
 
 
 def test_an_archive_holds_what_the_directory_holds(tmp_path: Path) -> None:

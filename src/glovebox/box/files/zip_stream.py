@@ -14,12 +14,11 @@ from glovebox.box.files.zip_format import (
     Entry,
     central_header,
     descriptor,
-    dos_time,
-    end_records,
     local_header,
     total_size,
 )
 from glovebox.errors import TransferError
+from glovebox.protocol.zip_records import dos_time, end_records
 
 log = logging.getLogger(__name__)
 

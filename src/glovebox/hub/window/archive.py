@@ -14,14 +14,13 @@ from glovebox.box.files.zip_format import (
     Entry,
     central_header,
     descriptor,
-    dos_time,
-    end_records,
     local_header,
 )
 from glovebox.errors import TransferError
 from glovebox.hub.hands import Hands, Refused
 from glovebox.protocol.window import PIECE, Content, Entries, List, PathInfo, Read, Stat
 from glovebox.protocol.window import Entry as Named
+from glovebox.protocol.zip_records import dos_time, end_records
 
 log = logging.getLogger(__name__)
 

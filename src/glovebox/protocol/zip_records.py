@@ -1,0 +1,105 @@
+"""The records of zip archives whose entries are stored as they are. Data in, bytes out.
+
+Client and box send trees of files to each other as such archives. They are written here because the standard
+library's writer takes several times as long for a small file as reading the file does, and because the
+libraries that stream archives give up when a file grows meanwhile (a log in a workspace does), or lose its
+mode and time, and take only names that are UTF-8.
+"""
+
+from __future__ import annotations
+
+import struct
+import time
+
+#: What no number of the short form may reach: sizes and offsets, and counts.
+LIMIT32 = 0xFFFFFFFF
+LIMIT16 = 0xFFFF
+#: Flags of an entry.
+CHECKSUM_FOLLOWS = 0x0008
+UTF8_NAME = 0x0800
+
+_VERSION = 20
+_VERSION_64 = 45
+_UNIX = 3 << 8
+_ZIP64_FIELD = 1
+#: What the 0 of an entry that says its sizes later leaves room for.
+_LARGE_LATER = struct.pack("<2H2Q", _ZIP64_FIELD, 16, 0, 0)
+
+_LOCAL = struct.Struct("<4s3H4L2H")
+_CENTRAL = struct.Struct("<4s4H4L5H2L")
+_END = struct.Struct("<4s4H2LH")
+_END_64 = struct.Struct("<4sQ2H2L4Q")
+_LOCATOR_64 = struct.Struct("<4sLQL")
+
+# The dates that a time stamp can hold.
+_FIRST_MOMENT = (1980, 1, 1, 0, 0, 0)
+_LAST_MOMENT = (2107, 12, 31, 23, 59, 58)
+_FIRST_SECOND = 0
+_LAST_SECOND = 4_354_819_200
+
+
+def dos_time(seconds: float) -> int:
+    """A time as archives tell it: from 1980 to 2107, in steps of two seconds, local."""
+    moment = time.localtime(min(max(seconds, _FIRST_SECOND), _LAST_SECOND))[:6]
+    year, month, day, hour, minute, second = min(max(moment, _FIRST_MOMENT), _LAST_MOMENT)
+    return (year - 1980) << 25 | month << 21 | day << 16 | hour << 11 | minute << 5 | second // 2
+
+
+def known_header(name: bytes, flags: int, modified: int, checksum: int, size: int) -> bytes:
+    """What precedes content that is known, and below 4 GB."""
+    return _LOCAL.pack(b"PK\3\4", _VERSION, flags, 0, modified, checksum, size, size, len(name), 0) + name
+
+
+def streamed_header(name: bytes, flags: int, modified: int, *, large: bool) -> bytes:
+    """What precedes content whose checksum follows; `large` if its size needs 64 bits."""
+    extra = _LARGE_LATER if large else b""
+    size = LIMIT32 if large else 0
+    version = _VERSION_64 if large else _VERSION
+    head = _LOCAL.pack(b"PK\3\4", version, flags, 0, modified, 0, size, size, len(name), len(extra))
+    return head + name + extra
+
+
+def trailer(checksum: int, size: int, *, large: bool) -> bytes:
+    """What follows that content."""
+    return struct.pack("<4sL2Q" if large else "<4s3L", b"PK\7\10", checksum, size, size)
+
+
+def streamed_length(name: bytes, size: int) -> int:
+    """How much of an archive an entry takes whose checksum follows its content."""
+    large = size >= LIMIT32
+    return _LOCAL.size + len(name) + size + (len(_LARGE_LATER) + 24 if large else 16)
+
+
+def listing(
+    name: bytes, flags: int, modified: int, mode: int, checksum: int, size: int, offset: int
+) -> bytes:
+    """An entry's line in the list at the end."""
+    large = [size, size] if size >= LIMIT32 else []
+    if offset >= LIMIT32:
+        large.append(offset)
+    extra = struct.pack(f"<2H{len(large)}Q", _ZIP64_FIELD, 8 * len(large), *large) if large else b""
+    version = _VERSION_64 if large else _VERSION
+    size = min(size, LIMIT32)
+    head = _CENTRAL.pack(
+        b"PK\1\2", _UNIX | version, version, flags, 0, modified,
+        checksum, size, size, len(name), len(extra), 0, 0, 0,
+        (mode & LIMIT16) << 16, min(offset, LIMIT32),
+    )  # fmt: skip
+    return head + name + extra
+
+
+def listing_length(name: bytes, size: int, offset: int) -> int:
+    """How long that line is."""
+    fields = (2 if size >= LIMIT32 else 0) + (1 if offset >= LIMIT32 else 0)
+    return _CENTRAL.size + len(name) + (4 + 8 * fields if fields else 0)
+
+
+def end_records(count: int, size: int, offset: int) -> bytes:
+    """What closes an archive of `count` entries whose list of `size` bytes begins at `offset`."""
+    records = b""
+    if count >= LIMIT16 or size >= LIMIT32 or offset >= LIMIT32:
+        records = _END_64.pack(
+            b"PK\6\6", _END_64.size - 12, _UNIX | _VERSION_64, _VERSION_64, 0, 0, count, count, size, offset
+        ) + _LOCATOR_64.pack(b"PK\6\7", 0, offset + size, 1)
+    few = min(count, LIMIT16)
+    return records + _END.pack(b"PK\5\6", 0, 0, few, few, min(size, LIMIT32), min(offset, LIMIT32), 0)
