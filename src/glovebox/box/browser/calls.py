@@ -120,16 +120,18 @@ def _unrepeated(named: list[tuple[str, object]]) -> dict[str, object]:
 
 # Reading.
 
-_BLANK = re.compile(r"(?:[ \t\r\n]++|#[^\n]*+)++")
+# Nothing here can be matched in two ways, so nothing is tried twice. (Groups are not repeated possessively:
+# Python did that wrong before 3.11.5.)
+_BLANK = re.compile(r"(?:[ \t\r\n]++|#[^\n]*+)+")
 #: The letters of names are those of Latin-1: a call may stand right behind a word of another script.
 _LETTERS = "A-Za-z_ªµºÀ-ÖØ-öø-ÿ"
 _NAME = re.compile(f"[{_LETTERS}][{_LETTERS}0-9·]*+")
 _NAME_OR_COMMENT = re.compile(f"#[^\n]*+|{_NAME.pattern}")
 _STRING = re.compile(
-    r'"""(?:[^"\\]++|"(?!"")|\\.)*+"""|'
-    r"'''(?:[^'\\]++|'(?!'')|\\.)*+'''|"
-    r'"(?:[^"\n\r\\]++|\\(?:[^x]|x[0-9a-fA-F]+))*+"|'
-    r"'(?:[^'\n\r\\]++|\\(?:[^x]|x[0-9a-fA-F]+))*+'",
+    r'"""(?:[^"\\]++|"(?!"")|\\.)*"""|'
+    r"'''(?:[^'\\]++|'(?!'')|\\.)*'''|"
+    r'"(?:[^"\n\r\\]++|\\(?:[^x]|x[0-9a-fA-F]++))*"|'
+    r"'(?:[^'\n\r\\]++|\\(?:[^x]|x[0-9a-fA-F]++))*'",
     re.DOTALL,
 )
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
