@@ -53,7 +53,8 @@ def unpack(
         with zipfile.ZipFile(file) as archive:
             entries = archive.infolist()
             _check(entries, limits)
-            unpacking = _Unpacking(archive, SmallEntries(file), landing, limits, size, abandoned)
+            small = SmallEntries(file, entries, archive.start_dir)
+            unpacking = _Unpacking(archive, small, landing, limits, size, abandoned)
             for entry in entries:
                 unpacking.take(entry)
     except _BROKEN as error:

@@ -60,6 +60,8 @@ def _moved(problems: list[Problem], old: str, new: str) -> set[Problem]:
 def _flake8(text: str) -> list[Problem]:
     if importlib.util.find_spec("flake8") is None:
         raise _NotChecked("the package flake8 is not installed (%pip install flake8).")
+    if "\0" in text:
+        raise _NotChecked("flake8 says nothing about NUL characters.")
     arguments = [
         "-m",
         "flake8",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import struct
 import zipfile
 import zlib
+from collections.abc import Iterable
 from typing import BinaryIO
 
 #: Larger entries are not for here, neither as they are nor as they become.
@@ -24,17 +25,21 @@ _UTF8_NAME = 0x0800
 class SmallEntries:
     """Reads forward through an archive, in steps that hold many entries."""
 
-    def __init__(self, file: BinaryIO) -> None:
+    def __init__(self, file: BinaryIO, entries: Iterable[zipfile.ZipInfo], end: int) -> None:
+        """`end`: where the entries end, and the list of them begins."""
         self._file = file
         self._window = b""
         self._start = 0
-        #: Where the last entry ended: entries that overlap are not usual.
-        self._end = 0
+        #: By where entries begin, where they have to end: those that overlap are not usual.
+        self._ends: dict[int, int] = {}
+        for offset in sorted((entry.header_offset for entry in entries), reverse=True):
+            self._ends[offset] = end
+            end = offset
 
     def content(self, entry: zipfile.ZipInfo) -> bytes | None:
         """What the entry holds, checked; None if that is for others to find out."""
         offset, length, size = entry.header_offset, entry.compress_size, entry.file_size
-        if offset < self._end or length > SMALL or size > SMALL or entry.flag_bits & ~_USUAL_FLAGS:
+        if length > SMALL or size > SMALL or entry.flag_bits & ~_USUAL_FLAGS:
             return None
         head = self._read(offset, _LOCAL.size)
         if len(head) < _LOCAL.size:
@@ -44,10 +49,11 @@ class SmallEntries:
         if magic != b"PK\3\4" or name != _name(entry, flags):
             return None
         start = offset + _LOCAL.size + name_length + extra_length
+        if start + length > self._ends[offset]:
+            return None
         content = _opened(entry, self._read(start, length))
         if content is None or len(content) != size or zlib.crc32(content) != entry.CRC:
             return None
-        self._end = start + length
         return content
 
     def _read(self, offset: int, size: int) -> bytes:

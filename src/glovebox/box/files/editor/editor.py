@@ -7,8 +7,6 @@ import stat
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import msgspec
-
 from glovebox.box.files import atomic
 from glovebox.box.files.binary import is_binary, is_binary_name
 from glovebox.box.files.editor import convert, messages, text
@@ -24,7 +22,7 @@ from glovebox.box.files.workspace import Source, normal
 MAX_MEGABYTES = 10
 
 
-class EditorCommand(msgspec.Struct, frozen=True, kw_only=True):
+class EditorCommand(NamedTuple):
     """What the editor is asked to do."""
 
     command: str
