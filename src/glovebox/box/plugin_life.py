@@ -64,6 +64,11 @@ class PluginLife:
         return self._kind.needs if self._kind else ()
 
     @property
+    def is_running(self) -> bool:
+        """Whether it does what it is there for."""
+        return self.state == "running"
+
+    @property
     def first(self) -> bool:
         """Whether the box must not serve before it has started."""
         return self.plugin is not None and self.plugin.starts == "first"

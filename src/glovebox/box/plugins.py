@@ -54,12 +54,21 @@ class Plugins:
             await self._lives[name].make()
         for name in list(self._places):
             await self._load(name, ())
+            if (
+                name in registry.ALWAYS
+            ):  # brought before any other could: a shell starts while others are loaded
+                await self._begin_first(self._lives[name])
         self._refuse_twice()
         for life in self._lives.values():
-            if life.first:
-                await life.begin()
-                if life.state != "running":
-                    raise StartupError(f"{life.name}: {life.error}")
+            await self._begin_first(life)
+
+    async def _begin_first(self, life: PluginLife) -> None:
+        """Start it if the box cannot serve without, and if it was not started yet."""
+        if not life.first or life.is_running:
+            return
+        await life.begin()
+        if not life.is_running:
+            raise StartupError(f"{life.name}: {life.error}")
 
     async def _load(self, name: str, needed_by: tuple[str, ...]) -> None:
         """Load a plugin after those it needs."""
