@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
@@ -11,6 +12,12 @@ from tests.support.running import RunningBox, running_box
 pytest_plugins = ["tests.support.engine", "tests.support.sharing", "tests.support.vscode"]
 #: Folders whose tests may have to wait until an image, the runtime or a window is made.
 SLOW_TO_BEGIN = ("backends", "bundle", "images", "vscode")
+
+
+def pytest_configure() -> None:
+    """Let Ctrl-C reach what tests start, also where this runs in the background of a script."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
