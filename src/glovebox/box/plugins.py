@@ -54,9 +54,7 @@ class Plugins:
             await self._lives[name].make()
         for name in list(self._places):
             await self._load(name, ())
-            if (
-                name in registry.ALWAYS
-            ):  # brought before any other could: a shell starts while others are loaded
+            if name == registry.EARLIEST:
                 await self._begin_first(self._lives[name])
         self._refuse_twice()
         for life in self._lives.values():

@@ -22,6 +22,8 @@ OWN = {
 }
 #: What every box has.
 ALWAYS = ("telemetry", "system", "terminal", "files", "mcp")
+#: Started before the others are loaded: its shell gets ready in the meantime.
+EARLIEST = "terminal"
 
 
 def find(name: str) -> str:
