@@ -207,8 +207,13 @@ async def test_a_stopped_box_keeps_its_files_and_a_deleted_one_nothing(place: Pl
 @where_started
 async def test_what_it_prints_can_be_read_and_followed(place: Place) -> None:
     async with started(place.make(), place.spec()) as sandbox:
-        said = [line async for line in sandbox.logs()]
-        assert any("Glovebox serves" in line for line in said), said
+        said: list[str] = []
+
+        async def is_welcome() -> bool:
+            said[:] = [line async for line in sandbox.logs()]
+            return any("Glovebox serves" in line for line in said)
+
+        await until(is_welcome, "what it says first")  # an engine takes its time to write it down
         assert not any(sandbox.address.key in line for line in said)
         heard: list[str] = []
 

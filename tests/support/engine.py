@@ -372,11 +372,16 @@ def begin(what: str) -> None:
     """Begin to make the image's tar (`base`) or the runtime (`bundle`)."""
     if what not in _making and not (what == "bundle" and os.environ.get("GLOVEBOX_BUNDLE")):
         CACHE.mkdir(parents=True, exist_ok=True)
-        with (CACHE / f"{what}.log").open("wb") as log:
+        with _log(what).open("wb") as log:
             command = [sys.executable, "-m", "tests.support.engine", what]
             _making[what] = subprocess.Popen(
                 command, cwd=ROOT, stdout=log, stderr=log, start_new_session=True
             )
+
+
+def _log(what: str) -> Path:
+    """What making it prints. Each process that shares the tests has its own: another would empty it."""
+    return CACHE / f"{what}-{os.environ.get('PYTEST_XDIST_WORKER', 'alone')}.log"
 
 
 def prepared(what: str) -> Path:
@@ -388,7 +393,7 @@ def prepared(what: str) -> Path:
         status = _making[what].wait(PREPARE_LIMIT)
     except subprocess.TimeoutExpired:
         status = -1
-    log = (CACHE / f"{what}.log").read_text(errors="replace")
+    log = _log(what).read_text(errors="replace")
     if status:
         pytest.fail(f"{what} could not be made:\n{log[-2000:]}")
     return Path(log.strip().splitlines()[-1])

@@ -40,6 +40,7 @@ class _Server(SignalledServer):
     def __init__(
         self,
         config: Config,
+        announce: Callable[[], None],
         ready: Callable[[], None],
         close: Callable[[], Awaitable[None]],
         *,
@@ -47,11 +48,14 @@ class _Server(SignalledServer):
     ) -> None:
         """`leaves`: commands go on without this server, so nobody waits here for their answers."""
         super().__init__(config)
+        self._announce = announce
         self._ready = ready
         self._close = close
         self._leaves = leaves
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        # First: whoever waits at the port already is answered from the next line on.
+        self._announce()
         await super().startup(sockets)
         # What serving needs is there to stay; looking for garbage in it again and again costs milliseconds.
         gc.freeze()
@@ -105,18 +109,14 @@ async def serve(
         try:
             server = _Server(
                 config,
-                lambda: _ready(box, address, announce),
+                lambda: announce(address, startup.ready(), box.plugins.hints()),
+                box.begin,
                 close,
                 leaves=settings.keep_sessions,
             )
             await server.serve(sockets=[listener])
         finally:
             await close()
-
-
-def _ready(box: Box, address: str, announce: Announce) -> None:
-    announce(address, box.startup.ready(), box.plugins.hints())
-    box.begin()
 
 
 def main(
