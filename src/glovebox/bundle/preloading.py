@@ -15,7 +15,7 @@ import importlib, marshal, os, sys
 stage, packages = sys.argv[1:]
 before = set(sys.modules)
 
-import glovebox.cli.main, glovebox.cli.serve, glovebox.server.run, uvloop
+import glovebox.cli.main, glovebox.cli.serve, glovebox.server.looping, glovebox.server.run, uvloop
 import encodings.idna, uvicorn.lifespan.off, uvicorn.protocols.http.httptools_impl
 from glovebox.box import registry
 from glovebox.box.terminal.holder import launching

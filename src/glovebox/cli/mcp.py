@@ -9,11 +9,11 @@ import importlib
 import logging
 import signal
 import sys
-from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from glovebox import logs, settings
 from glovebox.errors import SettingsError, StartupError
+from glovebox.server import looping
 
 if TYPE_CHECKING:
     from glovebox.box.mcp.own.server import BoxServer
@@ -86,20 +86,11 @@ def run(arguments: argparse.Namespace) -> int:
     pipes = stdio.claim()
     logs.configure(level=chosen.log_level, as_json=chosen.log_json)
     try:
-        _run(_serve(chosen, startup, pipes))
+        looping.run(_serve(chosen, startup, pipes))
     except (SettingsError, StartupError) as error:
         print(f"glovebox: {error}", file=sys.stderr)
         return STARTUP_FAILED
     return 0
-
-
-def _run(work: Coroutine[Any, Any, None]) -> None:
-    try:
-        import uvloop
-    except ImportError:
-        asyncio.run(work)
-    else:
-        uvloop.run(work)
 
 
 async def _serve(chosen: Settings, startup: Startup, pipes: Pipes) -> None:

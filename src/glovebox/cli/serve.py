@@ -66,9 +66,10 @@ def run(arguments: argparse.Namespace) -> int:
             listener = bind(chosen.host, chosen.port, "serve")
         with listener, _launched(chosen) as launched:
             with startup.step("import"):
-                from glovebox.server.run import main
+                from glovebox.server import looping
+                from glovebox.server.run import serve
 
-            main(chosen, startup, announce, listener, launched)
+            looping.run(serve(chosen, startup, announce, listener, launched))
     except (SettingsError, StartupError) as error:
         print(f"glovebox: {error}", file=sys.stderr)
         return STARTUP_FAILED

@@ -21,6 +21,7 @@ from glovebox.hub.sockets import LARGEST, Sockets
 from glovebox.hub.state import StateDir
 from glovebox.hub.windows import Windows
 from glovebox.protocol.window import Window
+from glovebox.server import looping
 from glovebox.server.binding import address_of, bind
 from glovebox.server.listening import WEBSOCKETS, SignalledServer
 from glovebox.server.quick_uvicorn import Config
@@ -140,7 +141,7 @@ def _address(listener: socket.socket) -> str:
 
 
 def main(settings: HubSettings, announce: Announce) -> None:
-    """Serve on the fastest event loop there is.
+    """Serve until told to stop.
 
     Raises:
         SettingsError: a variable that windows' boxes are told cannot be used.
@@ -148,11 +149,6 @@ def main(settings: HubSettings, announce: Announce) -> None:
     """
     state = StateDir(settings.state_dir)
     try:
-        try:
-            import uvloop
-        except ImportError:  # no wheel for this platform: slower, not broken
-            asyncio.run(serve(settings, state, announce))
-        else:
-            uvloop.run(serve(settings, state, announce))
+        looping.run(serve(settings, state, announce))
     finally:
         state.close()

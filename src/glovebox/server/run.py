@@ -117,20 +117,3 @@ async def serve(
             await server.serve(sockets=[listener])
         finally:
             await close()
-
-
-def main(
-    settings: Settings,
-    startup: Startup,
-    announce: Announce,
-    listener: socket.socket,
-    launched: Launched | None = None,
-) -> None:
-    """Serve on the fastest event loop there is."""
-    serving = serve(settings, startup, announce, listener, launched)
-    try:
-        import uvloop
-    except ImportError:  # no wheel for this platform: slower, not broken
-        asyncio.run(serving)
-    else:
-        uvloop.run(serving)
