@@ -34,11 +34,16 @@ class _Job(NamedTuple):
 
 
 class Threads:
-    """A named pool for blocking calls of one event loop, closed with its owner."""
+    """A named pool for blocking calls of one event loop, closed with its owner.
 
-    def __init__(self, name: str, workers: int) -> None:
+    `initializer` is called first in each thread. If it fails, that thread does no work: the calls that it
+    would have done fail with the same error.
+    """
+
+    def __init__(self, name: str, workers: int, initializer: Callable[[], None] | None = None) -> None:
         self._name = name
         self._most = workers
+        self._initializer = initializer
         self._loop: asyncio.AbstractEventLoop | None = None
         self._jobs: deque[_Job] = deque()
         #: True wakes the thread that stays, False ends it.
@@ -104,16 +109,17 @@ class Threads:
         threading.Thread(target=self._work, args=(stays,), name=name, daemon=True).start()
 
     def _work(self, stays: bool) -> None:
+        unfit = None if self._initializer is None else _outcome(self._initializer)[1]
         while not stays or self._signal.get():
-            self._do_all()
+            self._do_all(unfit)
             if not stays:
                 break
         else:
-            self._do_all()  # what was accepted before the end
+            self._do_all(unfit)  # what was accepted before the end
         with self._counting:
             self._workers -= 1
 
-    def _do_all(self) -> None:
+    def _do_all(self, unfit: BaseException | None) -> None:
         held_since = time.monotonic()
         while self._jobs:
             try:
@@ -121,7 +127,7 @@ class Threads:
             except IndexError:  # another thread was faster
                 break
             self._begun += 1
-            self._done.append((job.future, *_outcome(job.call)))
+            self._done.append((job.future, *(_outcome(job.call) if unfit is None else (None, unfit))))
             if time.monotonic() - held_since > HOLD:
                 self._hand_back()
                 held_since = time.monotonic()
