@@ -12,9 +12,14 @@ import os
 import platform
 import pwd
 
-#: `setgroups`, by machine; the others that Linux runs on use the generic number.
-_SETGROUPS = {"x86_64": 116, "i686": 206, "armv7l": 206, "s390x": 206}
-_GENERIC_SETGROUPS = 159
+#: `setgroups`, `setresgid`, `setresuid`, by machine; the others that Linux runs on use the generic numbers.
+_CALLS = {
+    "x86_64": (116, 119, 117),
+    "i686": (206, 210, 208),
+    "armv7l": (206, 210, 208),
+    "s390x": (206, 210, 208),
+}
+_GENERIC_CALLS = (159, 149, 147)
 
 
 def assume_user(user_id: int) -> None:
@@ -24,17 +29,22 @@ def assume_user(user_id: int) -> None:
         OSError: this process may not do that.
     """
     library = ctypes.CDLL(None, use_errno=True)
+    setgroups, setresgid, setresuid = _CALLS.get(platform.machine(), _GENERIC_CALLS)
     primary, groups = _groups(user_id)
-    members = (ctypes.c_uint32 * len(groups))(*groups)
-    number = _SETGROUPS.get(platform.machine(), _GENERIC_SETGROUPS)
-    if library.syscall(ctypes.c_long(number), ctypes.c_size_t(len(groups)), members) != 0:
-        problem = ctypes.get_errno()
-        raise OSError(problem, f"the groups of user {user_id} cannot be assumed: {os.strerror(problem)}")
-    # These two return the former id and never fail: asking again tells whether they took effect.
+    _call(library, setgroups, ctypes.c_size_t(len(groups)), (ctypes.c_uint32 * len(groups))(*groups))
     library.setfsgid(primary)
     library.setfsuid(user_id)
-    if library.setfsgid(-1) != primary or library.setfsuid(-1) != user_id:
-        raise PermissionError(f"the rights of user {user_id} cannot be assumed")
+    # Both return the former id and never fail: asking again tells whether they took effect.
+    if (library.setfsgid(-1), library.setfsuid(-1)) != (primary, user_id):
+        # gVisor has no such ids. The effective ones serve too, though signals are then the user's as well.
+        _call(library, setresgid, *map(ctypes.c_int, (-1, primary, -1)))
+        _call(library, setresuid, *map(ctypes.c_int, (-1, user_id, -1)))
+
+
+def _call(library: ctypes.CDLL, number: int, *arguments: object) -> None:
+    if library.syscall(ctypes.c_long(number), *arguments) != 0:
+        problem = ctypes.get_errno()
+        raise OSError(problem, f"the rights of the sandbox user cannot be assumed: {os.strerror(problem)}")
 
 
 def _groups(user_id: int) -> tuple[int, list[int]]:
