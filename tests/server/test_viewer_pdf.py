@@ -161,14 +161,12 @@ NO_PDF = "The file is no PDF, or it is damaged, or has no pages."
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
-        (b"", "The file is empty."),
-        (PNG, NO_PDF),
         (b"%PDF-1.4\n" + os.urandom(5000), NO_PDF),
         (pdf(), NO_PDF),
         (pdf(b"x" * 5000)[:4000], NO_PDF),
         (protected(), "The PDF is encrypted and cannot be shown without its password."),
     ],
-    ids=["empty", "a picture", "noise", "no pages", "cut off", "encrypted"],
+    ids=["noise", "no pages", "cut off", "encrypted"],
 )
 async def test_a_file_that_cannot_be_read_is_explained(
     client: httpx.AsyncClient, tmp_path: Path, data: bytes, reason: str
