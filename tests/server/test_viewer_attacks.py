@@ -41,9 +41,10 @@ SECRET_PICTURE = PNG + SECRET.encode()
 VIEW = """
 import base64, json, re, sys, urllib.error, urllib.parse, urllib.request
 opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-for address in json.load(sys.stdin):
+addresses, headers = json.load(sys.stdin)
+for address in addresses:
     try:
-        answer = opener.open(address, timeout=30)
+        answer = opener.open(urllib.request.Request(address, headers=headers), timeout=30)
     except urllib.error.HTTPError as error:
         answer = error
     text = answer.read().decode(errors="replace")
@@ -79,7 +80,7 @@ def as_nobody(*command: str, given: str = "") -> subprocess.CompletedProcess[str
 
 def asked_by_nobody(addresses: list[str]) -> list[Seen]:
     """What another user of the machine is answered."""
-    done = as_nobody(usable_interpreter("nobody", "json"), "-c", VIEW, given=json.dumps(addresses))
+    done = as_nobody(usable_interpreter("nobody", "json"), "-c", VIEW, given=json.dumps([addresses, {}]))
     assert done.returncode == 0, done.stderr
     return [Seen(*json.loads(line)) for line in done.stdout.splitlines()]
 
