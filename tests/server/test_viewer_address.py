@@ -18,6 +18,7 @@ import pytest
 from glovebox.server.viewer_address import AddressFile
 from tests.server.viewing import started_viewer
 from tests.support.running import announced, running_box
+from tests.support.users import public_directory
 
 NOBODY = 65534
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else, too")
@@ -121,25 +122,26 @@ async def test_an_address_that_cannot_be_written_is_not_fatal(
     assert names(tmp_path) == []
 
 
-def _open_for_all(directory: Path) -> None:
-    """Make a directory that everybody can write to, as /tmp."""
-    directory.chmod(0o755)
-    (directory / "shared").mkdir()
-    (directory / "shared").chmod(0o1777)
+@pytest.fixture
+def public() -> Iterator[Path]:
+    """A directory that everybody can enter, with one in it that everybody can write to, as /tmp."""
+    with public_directory() as directory:
+        (directory / "shared").mkdir()
+        (directory / "shared").chmod(0o1777)
+        yield directory
 
 
 @as_root
 @pytest.mark.attack
 @pytest.mark.parametrize("kind", ["file", "link", "lock", "directory"])
 async def test_what_another_user_has_planted_is_neither_trusted_nor_touched(
-    tmp_path: Path, kind: str, caplog: pytest.LogCaptureFixture
+    public: Path, kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    _open_for_all(tmp_path)
-    shared = tmp_path / "shared"
-    (tmp_path / "precious").write_text("root's")
+    shared = public / "shared"
+    (public / "precious").write_text("root's")
     planted = shared / ("url.lock" if kind == "lock" else "url")
     if kind == "link":
-        planted.symlink_to(tmp_path / "precious")
+        planted.symlink_to(public / "precious")
     elif kind == "directory":
         planted.mkdir()
     else:
@@ -156,41 +158,39 @@ async def test_what_another_user_has_planted_is_neither_trusted_nor_touched(
     await viewer.close()
     assert (planted.lstat().st_ino, planted.lstat().st_mtime) == (before.st_ino, before.st_mtime)
     assert names(shared) == [planted.name]
-    assert (tmp_path / "precious").read_text() == "root's"
+    assert (public / "precious").read_text() == "root's"
     assert not own.parent.exists()
 
 
 @as_root
 @pytest.mark.attack
 async def test_the_file_is_the_sandbox_users_and_written_with_no_more_than_its_rights(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    public: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    _open_for_all(tmp_path)
-    viewer = await started_viewer(tmp_path / "shared" / "url", user_id=NOBODY)
-    status = (tmp_path / "shared" / "url").stat()
+    viewer = await started_viewer(public / "shared" / "url", user_id=NOBODY)
+    status = (public / "shared" / "url").stat()
     assert (status.st_uid, status.st_mode & 0o777) == (NOBODY, 0o600)
     await viewer.close()
-    assert names(tmp_path / "shared") == []
+    assert names(public / "shared") == []
     # Where that user may not write, root does not do it either: not even in its own state directory.
-    (tmp_path / "roots").mkdir(mode=0o700)
-    viewer = await started_viewer(tmp_path / "roots" / "url", state_dir=tmp_path / "roots", user_id=NOBODY)
+    (public / "roots").mkdir(mode=0o700)
+    viewer = await started_viewer(public / "roots" / "url", state_dir=public / "roots", user_id=NOBODY)
     own = own_file(caplog.text)
     assert own.stat().st_uid == own.parent.stat().st_uid == NOBODY
     assert own.read_text() == viewer.url
     await viewer.close()
-    assert names(tmp_path / "roots") == []
+    assert names(public / "roots") == []
     assert not own.parent.exists()
 
 
 @as_root
 @pytest.mark.attack
-def test_another_user_cannot_read_the_address(tmp_path: Path) -> None:
-    tmp_path.chmod(0o755)
-    address = AddressFile(str(tmp_path / "url"), user_id=os.geteuid())
+def test_another_user_cannot_read_the_address(public: Path) -> None:
+    address = AddressFile(str(public / "url"), user_id=os.geteuid())
     address.write("http://localhost:1/x")
     for name in ("url", "url.lock"):
         tried = subprocess.run(
-            ["cat", tmp_path / name], user=NOBODY, group=NOBODY, extra_groups=[], capture_output=True
+            ["cat", public / name], user=NOBODY, group=NOBODY, extra_groups=[], capture_output=True
         )
         assert tried.returncode != 0
         assert tried.stdout == b""

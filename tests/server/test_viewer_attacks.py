@@ -24,10 +24,10 @@ import pytest
 
 from glovebox.server import safe_open
 from tests.server.test_viewer import PNG
-from tests.server.test_viewer_pdf import SLOW, VERSION
+from tests.server.test_viewer_pdf import SLOW, VERSION, arguments
 from tests.server.viewing import running_viewer
 from tests.support.running import KEY, RunningBox, running_box, wait_until
-from tests.support.users import usable_interpreter
+from tests.support.users import public_directory, usable_interpreter
 
 pytestmark = pytest.mark.attack
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else, too")
@@ -86,11 +86,17 @@ def asked_by_nobody(addresses: list[str]) -> list[Seen]:
 
 
 @pytest.fixture
-def room(tmp_path: Path) -> Path:
-    """A directory that everybody can write to."""
-    room = tmp_path / "room"
+def public() -> Iterator[Path]:
+    """A directory of root's that everybody can enter."""
+    with public_directory() as directory:
+        yield directory
+
+
+@pytest.fixture
+def room(public: Path) -> Path:
+    """A directory in it that everybody can write to."""
+    room = public / "room"
     room.mkdir()
-    tmp_path.chmod(0o755)
     room.chmod(0o777)
     return room
 
@@ -143,8 +149,8 @@ def secrets_of_root(room: Path) -> None:
 
 @as_root
 @pytest.mark.usefixtures("secrets_of_root")
-def test_another_user_of_the_machine_gets_neither_a_file_nor_the_key(room: Path, tmp_path: Path) -> None:
-    with running_box(tmp_path / "workspace") as box:
+def test_another_user_of_the_machine_gets_neither_a_file_nor_the_key(room: Path, public: Path) -> None:
+    with running_box(public / "workspace") as box:
         port = urlsplit(url_file(box).read_text()).port
         base = f"http://127.0.0.1:{port}"
         addresses = [f"{base}/view?path={path}" for path in planted(room, box.process.pid)]
@@ -168,26 +174,25 @@ class Boxed(NamedTuple):
 
 
 @pytest.fixture
-def boxed(tmp_path: Path) -> Iterator[Boxed]:
-    announced = tmp_path / "announced"
+def boxed(public: Path) -> Iterator[Boxed]:
+    announced = public / "announced"
     announced.mkdir()
-    tmp_path.chmod(0o755)
     announced.chmod(0o1777)  # as /tmp
     file = announced / "oh-server-url"
     environment = {"GLOVEBOX_VIEWER_URL_FILE": str(file)}
-    with running_box(tmp_path / "workspace", "--username", "nobody", environment=environment) as box:
+    with running_box(public / "workspace", "--username", "nobody", environment=environment) as box:
         yield Boxed(box, box.run(f"cat {file}").replace("localhost", "127.0.0.1"))
 
 
 @as_root
 @pytest.mark.usefixtures("secrets_of_root")
 def test_a_program_of_the_box_sees_what_its_user_may_see_and_nothing_more(
-    room: Path, tmp_path: Path, boxed: Boxed
+    room: Path, public: Path, boxed: Boxed
 ) -> None:
     boxed.box.run(f"echo {base64.b64encode(PNG).decode()} | base64 -d > {room}/own.png")
     [own] = asked_by_nobody([f"{boxed.viewer}/view?path={room}/own.png"])
     assert own.status == 200
-    os.link(tmp_path / "secret.png", room / "linked.png")  # as if the kernel let everybody do that
+    os.link(public / "secret.png", room / "linked.png")  # as if the kernel let everybody do that
     paths = [*planted(room, boxed.box.process.pid), f"{room}/linked.png"]
     seen = asked_by_nobody([f"{boxed.viewer}/view?path={path}" for path in paths])
     texts = {answer.address.rpartition("=")[2]: answer.text for answer in seen}
@@ -198,7 +203,7 @@ def test_a_program_of_the_box_sees_what_its_user_may_see_and_nothing_more(
         assert SECRET not in answer.text
     assert "Symbolic links are not followed" in texts[f"{room}/y.pdf"]
     assert "Permission denied" in texts[f"{room}/linked.png"]
-    assert "Permission denied" in texts[f"{tmp_path}/secret.png"]
+    assert "Permission denied" in texts[f"{public}/secret.png"]
 
 
 @as_root
@@ -209,7 +214,7 @@ def test_a_process_that_reads_a_pdf_has_the_rights_of_the_sandbox_user_and_no_ke
 
     def readers() -> list[psutil.Process]:
         children = psutil.Process(boxed.box.process.pid).children()
-        return [child for child in children if "picture" in child.cmdline()]
+        return [child for child in children if "picture" in arguments(child)]
 
     with httpx.Client(base_url=boxed.viewer, timeout=60, trust_env=False) as client:
         page = client.get("/view", params={"path": str(path)}).text

@@ -315,7 +315,7 @@ async def test_without_the_library_the_answer_says_what_to_install(
 
 def readers() -> list[psutil.Process]:
     """The processes that draw pages."""
-    return [child for child in psutil.Process().children() if "picture" in _arguments(child)]
+    return [child for child in psutil.Process().children() if "picture" in arguments(child)]
 
 
 def limit(process: psutil.Process, name: str) -> int:
@@ -324,7 +324,8 @@ def limit(process: psutil.Process, name: str) -> int:
     return int(limits.partition(name)[2].split()[1])
 
 
-def _arguments(process: psutil.Process) -> list[str]:
+def arguments(process: psutil.Process) -> list[str]:
+    """The command line of a process; empty if it has ended."""
     try:
         return process.cmdline()
     except psutil.Error:
