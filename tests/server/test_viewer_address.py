@@ -232,6 +232,17 @@ def test_a_lock_that_a_killed_server_has_left_to_a_child_is_not_respected(tmp_pa
     assert names(tmp_path) == []
 
 
+@pytest.mark.parametrize("content", [b"", b"9" * 40, b"0", b"-1", b"\xff\xfe", "\u0663".encode()])
+def test_a_server_starts_whatever_a_lock_that_is_held_says(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "url.lock").write_bytes(content)
+    with locked(tmp_path / "url.lock"):
+        address = AddressFile(str(tmp_path / "url"), user_id=os.geteuid(), state_dir=str(tmp_path))
+        address.write("http://localhost:1/new")
+        dead = content.startswith(b"9")
+        assert names(tmp_path) == (["url", "url.lock"] if dead else ["url.lock", "viewer-url"])
+        address.remove()
+
+
 @contextlib.contextmanager
 def locked(path: Path) -> Iterator[None]:
     """A lock that another process holds."""

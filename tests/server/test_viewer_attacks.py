@@ -163,7 +163,15 @@ def test_another_user_of_the_machine_gets_neither_a_file_nor_the_key(room: Path,
         assert {answer.text for answer in seen} == {'{"detail":"Not Found"}'}
         read = as_nobody("cat", str(url_file(box)))
         assert (read.stdout, "Permission denied" in read.stderr) == ("", True)
-        assert not any(KEY in text for text in [*(answer.text for answer in seen), read.stderr])
+        told = [*(answer.text for answer in seen), read.stderr]
+        assert not any(KEY in text for text in told)
+        # Without the key the way ends here.
+        found = [key for text in told for key in re.findall(r"SESSION_API_KEY=(\w+)", text)]
+        for key in (*found, ""):
+            body = {"action": {"action": "run", "args": {"command": "id"}}}
+            headers = {"X-Session-API-Key": key}
+            answer = httpx.post(f"{box.url}/execute_action", json=body, headers=headers, trust_env=False)
+            assert answer.status_code == 403
 
 
 class Boxed(NamedTuple):

@@ -18,6 +18,7 @@ log = logging.getLogger(__name__)
 
 _NAME = "viewer-url"
 _TRIES = 10
+_LONGEST_PID = 9  # digits
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -85,14 +86,13 @@ class AddressFile:
         try:
             self._check("its lock", os.fstat(descriptor))
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if not _is_at(path, descriptor):
-                return False
             os.ftruncate(descriptor, 0)
             os.write(descriptor, b"%d" % os.getpid())
-            self._lock, descriptor = descriptor, -1
-            return True
+            if _is_at(path, descriptor):
+                self._lock, descriptor = descriptor, -1
+            return self._lock is not None
         except BlockingIOError:
-            owner = os.pread(descriptor, 20, 0).decode("ascii", "replace")
+            owner = os.pread(descriptor, _LONGEST_PID, 0).decode("ascii", "replace")
             if owner.isdecimal() and not _is_alive(int(owner)):
                 # Whoever has the lock got it from a server that was killed.
                 if _is_at(path, descriptor):
