@@ -95,6 +95,15 @@ def test_error_ids_of_the_file_actions_are_documented() -> None:
     assert used <= set(documented)
 
 
+def test_what_an_isolated_box_shares_with_the_machine_is_documented() -> None:
+    heading = "## What an isolated box shares with the machine\n"
+    section = page("security.md").partition(heading)[2].partition("\n## ")[0]
+    for word in ("network", "loopback", "abstract sockets", "glovebox doctor"):
+        assert word in section
+    anchor = "security.md#what-an-isolated-box-shares-with-the-machine"
+    assert all(anchor in page(name) for name in ("backends.md", "cli.md"))
+
+
 @pytest.mark.parametrize("name", [*sorted(path.name for path in DOCS.glob("*.md")), "../README.md"])
 def test_links_between_pages_lead_somewhere(name: str) -> None:
     base = (DOCS / name).parent

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import json
 import os
 import secrets
 import shutil
@@ -11,15 +13,20 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
+from glovebox.backends.process.bubblewrap import SHARED
 from glovebox.client.backend import Sandbox, Silent
+from glovebox.client.reporting import Reporter
 from glovebox.client.spec import Mount
 from glovebox.errors import BadSpec, NotSupported
 from tests.backends.conftest import CLIENT, PROCESS, ROOT, Place, client_of, killed, run, started
 from tests.backends.test_contract import until
-from tests.backends.test_process import doing, is_clear, server_of
+from tests.backends.test_process import boxes_of, doing, is_clear, server_of
+from tests.server.test_viewer_attacks import VIEW, Seen
+from tests.support.running import running_box
 from tests.support.users import PYTHON_PATH, usable_interpreter
 
 HOME = Path("~").expanduser()
@@ -104,6 +111,83 @@ def _settings_of_the_kernel() -> list[str]:
     found += [path for path in map(Path, ("/proc/sysrq-trigger", "/proc/mtrr")) if path.exists()]
     assert found
     return [str(path) for path in found if path.is_file()]
+
+
+async def test_what_a_box_shares_with_the_machine_is_told_when_it_starts(
+    isolated: Place, caplog: pytest.LogCaptureFixture
+) -> None:
+    told: list[tuple[str, str]] = []
+    report = Reporter(lambda level, status, message: told.append((level, message)), None)
+    with caplog.at_level("INFO"):
+        sandbox = await isolated.make().start(isolated.spec(), report)
+    await sandbox.delete()
+    assert ("warning", SHARED) in told
+    assert f"{sandbox.name}: {SHARED}" in caplog.text
+
+
+async def asked_from(sandbox: Sandbox, addresses: list[str], **headers: str) -> list[Seen]:
+    """What a program in a box is answered."""
+    program, given = (
+        base64.b64encode(text.encode()).decode() for text in (VIEW, json.dumps([addresses, headers]))
+    )
+    printed = await run(
+        sandbox,
+        f"echo {program} | base64 -d > ~/view.py && echo {given} | base64 -d | {sys.executable} -I ~/view.py",
+    )
+    return [Seen(*json.loads(line)) for line in printed.splitlines()]
+
+
+@pytest.mark.attack
+async def test_a_box_does_not_get_at_the_key_of_another_over_the_network_of_the_machine(
+    isolated: Place, tmp_path: Path
+) -> None:
+    """The whole way out: over loopback to the viewer of a box outside, to its key, to a shell there."""
+    with running_box(tmp_path / "outside") as outside:
+        url_file = tmp_path / "outside-viewer-url"
+        announced = urlsplit(url_file.read_text())
+        viewer, server = f"http://127.0.0.1:{announced.port}", outside.process.pid
+        async with started(isolated.make(), isolated.spec()) as sandbox:
+            own = await run(sandbox, "cat /tmp/oh-server-url")
+            # The address of the other viewer is out of sight; its port is not, since the network is shared.
+            assert await run(sandbox, f"cat {url_file} 2>/dev/null || echo hidden") == "hidden"
+            assert str(announced.port) not in own
+            listening = await run(sandbox, "cat /proc/net/tcp")
+            assert f"0100007F:{announced.port:04X} " in listening
+            # Links in its own /tmp, which lies in a directory of the machine.
+            await run(sandbox, f"ln -s /proc/{server}/environ /tmp/y.pdf; ln -s /proc/{server} /tmp/process")
+            shared = boxes_of(isolated) / sandbox.name / "tmp"
+            assert (shared / "y.pdf").is_symlink()
+            paths = [
+                f"{shared}/y.pdf",
+                f"{shared}/process/environ",
+                f"/proc/{server}/environ",
+                "/proc/self/environ",
+            ]
+            seen = await asked_from(sandbox, [f"{viewer}/view?path={path}" for path in [*paths, url_file]])
+            assert {answer.status for answer in seen} == {404}
+            # Nor would it help to know the address.
+            known = [f"{viewer}{announced.path}/view?path={path}" for path in paths]
+            seen += await asked_from(sandbox, known)
+            assert {answer.status for answer in seen[-len(paths) :]} == {500}
+            # What it has found is no key.
+            for key in ("", sandbox.address.key, own.rpartition("/")[2], announced.path[1:]):
+                seen += await asked_from(sandbox, [f"{outside.url}/list_files"], **{"X-Session-API-Key": key})
+                assert seen[-1].status == 403
+            assert not any(outside.key in answer.text for answer in seen)
+
+
+async def test_each_box_has_a_viewer_that_only_its_own_tmp_tells_of(isolated: Place) -> None:
+    backend = isolated.make()
+    async with started(backend, isolated.spec()) as one, started(backend, isolated.spec()) as other:
+        addresses = []
+        for sandbox in (one, other):
+            addresses.append(await run(sandbox, "cat /tmp/oh-server-url"))
+            assert await run(sandbox, "stat -c '%a %u' /tmp/oh-server-url") == f"600 {os.geteuid()}"
+            [answer] = await asked_from(sandbox, addresses[-1:])
+            assert answer.text == '{"status":"File viewer server is running"}'
+            kept = boxes_of(isolated) / sandbox.name / "tmp" / "oh-server-url"
+            assert kept.read_text() == addresses[-1]
+        assert addresses[0] != addresses[1]
 
 
 async def test_volumes_are_mounted_as_they_are_asked_for(isolated: Place, tmp_path: Path) -> None:

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
 import json
+import shutil
 import socket
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from tests.cli.support import Home
 
@@ -44,6 +47,15 @@ def test_programs_that_are_not_there_are_told_with_what_to_do(home: Home, tmp_pa
     for name in ("git", "tmux", "rg", "bubblewrap", "Chromium"):
         assert found[f"Programs/{name}"]["level"] == "warning"
     assert "ripgrep" in found["Programs/rg"]["advice"]
+
+
+@pytest.mark.skipif(shutil.which("bwrap") is None, reason="there is no bubblewrap")
+def test_what_an_isolated_box_shares_with_the_machine_is_told(home: Home) -> None:
+    _, found = examined(home)
+    assert found["Programs/bubblewrap"]["found"].endswith(
+        ", works. An isolated box shares this machine's network: it reaches whatever listens here, also on "
+        "loopback, and whatever this machine reaches"
+    )
 
 
 def test_a_proxy_for_everything_is_warned_of(home: Home) -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import time
 from contextlib import closing
@@ -20,6 +21,19 @@ def test_a_command_runs_in_a_fresh_box_that_is_gone_afterwards(home: Home, tmp_p
     assert (done.returncode, done.stderr) == (7, "")
     assert done.stdout == f"{tmp_path}\nsh $x\n"
     assert [name for name in home.names() if name != "kept"] == []
+
+
+@pytest.mark.skipif(shutil.which("bwrap") is None, reason="there is no bubblewrap")
+@pytest.mark.parametrize("flags", [(), ("--json",)])
+def test_what_an_isolated_box_shares_with_the_machine_is_told_when_it_starts(
+    home: Home, flags: tuple[str, ...]
+) -> None:
+    done = home.glovebox("run", *flags, "--isolation", "bubblewrap", "--", "echo", "hello")
+    assert done.returncode == 0
+    assert done.stderr == (
+        "glovebox: An isolated box shares this machine's network: it reaches whatever listens here, also on "
+        "loopback, and whatever this machine reaches\n"
+    )
 
 
 def test_one_word_with_blanks_is_a_line_for_the_shell(home: Home, box: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import subprocess
 import sys
@@ -12,13 +13,14 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.support.running import RunningBox, running_box
+from tests.support.running import RunningBox, running_box, wait_until
 
 SHARED = Path(__file__).parents[3] / "shared"
 TOOL = SHARED / "tools" / "golden.py"
 KEY = "golden-key-4711"
-#: Where the recordings of the viewer look for its address.
-VIEWER = {"GLOVEBOX_VIEWER_URL_FILE": "/tmp/oh-server-url"}
+#: Where the recordings of the viewer look for its address, which is the first live server's.
+VIEWER_FILE = "/tmp/oh-server-url"
+VIEWER = {"GLOVEBOX_VIEWER_URL_FILE": VIEWER_FILE}
 #: What the reference was recorded with, but for the browser's own recordings.
 NO_BROWSER = ("--no-enable-browser",)
 PLUGINS = (*NO_BROWSER, "--plugins", "agent_skills", "jupyter")
@@ -83,6 +85,8 @@ class Replay:
         self._part = part
         self._report = directory / "report.json"
         workspace = directory / "ws"
+        if part.environment == VIEWER:
+            wait_until(_is_free, 600, f"the end of the box that has {VIEWER_FILE}")
         with running_box(workspace, *part.flags, key=part.key, environment=part.environment) as box:
             only = part.only
             for _ in range(TRIES):
@@ -106,6 +110,18 @@ class Replay:
             name = case["scenario"], case["case"]
             self.cases.add(name)
             (self.differences.discard if case["ok"] else self.differences.add)(name)
+
+
+def _is_free() -> bool:
+    """Whether no server has the file with the viewer's address."""
+    try:
+        with open(f"{VIEWER_FILE}.lock", "rb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return True
+    except (BlockingIOError, PermissionError):
+        return False
+    return True
 
 
 @pytest.fixture(scope="module")

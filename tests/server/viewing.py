@@ -11,6 +11,7 @@ from pathlib import Path
 import httpx
 
 from glovebox.server.viewer import ViewerServer, start_viewer
+from glovebox.settings import Settings
 
 FIRST_PORT = 21_000
 #: A sheet of US letter paper, in points.
@@ -20,12 +21,22 @@ CATALOG, PAGES, FONT = 1, 2, 3
 FREE = 6
 
 
+async def started_viewer(
+    url_file: Path, *, port: int = FIRST_PORT, state_dir: Path | None = None, user_id: int | None = None
+) -> ViewerServer:
+    """A viewer that writes its address to a file."""
+    settings = Settings(viewer_url_file=str(url_file), state_dir=str(state_dir or ""))
+    return await start_viewer(settings, port, user_id)
+
+
 @contextlib.asynccontextmanager
-async def running_viewer(directory: Path) -> AsyncIterator[tuple[ViewerServer, httpx.AsyncClient]]:
+async def running_viewer(
+    directory: Path, user_id: int | None = None
+) -> AsyncIterator[tuple[ViewerServer, httpx.AsyncClient]]:
     """A viewer that says in a directory where it is, and a client that asks it."""
-    viewer = await start_viewer(FIRST_PORT, str(directory / "viewer-url"))
+    viewer = await started_viewer(directory / "viewer-url", user_id=user_id)
     try:
-        base = f"http://127.0.0.1:{viewer.port}"
+        base = viewer.url.replace("localhost", "127.0.0.1")
         async with httpx.AsyncClient(base_url=base, timeout=60, trust_env=False) as client:
             yield viewer, client
     finally:

@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pwd
+import shutil
 import subprocess
 import sys
 import sysconfig
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 #: Leads other users, who may not enter a virtual environment of root's, to the packages in it.
 PYTHON_PATH = f"{Path(__file__).parents[2] / 'src'}:{sysconfig.get_paths()['purelib']}"
+
+
+@contextlib.contextmanager
+def public_directory() -> Iterator[Path]:
+    """A directory that others can enter, whatever pytest does to those above its own."""
+    directory = Path(tempfile.mkdtemp(prefix="glovebox-test-"))
+    directory.chmod(0o755)
+    try:
+        yield directory
+    finally:
+        shutil.rmtree(directory)
 
 
 def usable_interpreter(user: str, *modules: str) -> str:

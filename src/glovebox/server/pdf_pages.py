@@ -11,7 +11,8 @@ import os
 import signal
 import subprocess
 import sys
-from typing import BinaryIO
+from collections.abc import Mapping
+from typing import BinaryIO, NamedTuple
 
 import msgspec
 from starlette.responses import PlainTextResponse, Response
@@ -19,7 +20,7 @@ from starlette.responses import PlainTextResponse, Response
 from glovebox.errors import TransferError
 from glovebox.server import pdf_worker
 from glovebox.server.pdf_worker import MOST_PAGES, Outline, Page
-from glovebox.server.viewer_pages import FOR_US_ALONE, escaped, file_page, open_file, script_string
+from glovebox.server.viewer_pages import FOR_US_ALONE, OpenFile, escaped, file_page, script_string
 
 log = logging.getLogger(__name__)
 
@@ -27,6 +28,7 @@ log = logging.getLogger(__name__)
 SECONDS = 30
 #: Bytes of a PDF that are also part of the page; nothing there needs them, and more would slow it down.
 MOST_CARRIED = 10 << 20
+_OUTLINE = msgspec.json.Decoder(Outline)
 _LIBRARIES = ("pypdfium2", "PIL")
 _HINT = "PDFs cannot be shown without pypdfium2. Install it with: pip install 'glovebox-runtime[browser]'"
 
@@ -42,40 +44,47 @@ class FileChanged(TransferError):
         super().__init__("The file has changed meanwhile. Open it again to see what is in it now.")
 
 
-def pdf_view(path: str) -> Response:
+class Reader(NamedTuple):
+    """As whom and with what the processes run that read PDFs."""
+
+    user_id: int
+    environment: Mapping[str, str]
+
+
+def pdf_view(shown: OpenFile, reader: Reader) -> Response:
     """The page that shows a PDF, or says what is wrong with it. Blocks.
 
     Raises:
-        TransferError: there is none, or it changes, or a library is missing.
+        TransferError: it changes, or a library is missing.
         OSError: it cannot be read.
     """
-    if any(importlib.util.find_spec(library) is None for library in _LIBRARIES):
-        raise TransferError(_HINT)
-    with open_file(path) as file:
+    with shown.file as file:
+        if any(importlib.util.find_spec(library) is None for library in _LIBRARIES):
+            raise TransferError(_HINT)
         version = _version(file)
         try:
-            shown = _canvases(msgspec.json.decode(_ask(file, "pages"), type=Outline))
+            pages = _canvases(_OUTLINE.decode(_ask(reader, file, "pages")))
         except PdfFailed as error:
-            shown = _error(str(error))
-        values = {"pages": shown, "version": script_string(version)}
+            pages = _error(str(error))
+        values = {"pages": pages, "version": script_string(version)}
         file.seek(0)
         content = file if os.fstat(file.fileno()).st_size <= MOST_CARRIED else None
-        response = file_page("viewer_pdf.html", path, content, asks_us=True, **values)
+        response = file_page("viewer_pdf.html", shown, content, asks_us=True, **values)
         _expect(file, version)
     return response
 
 
-def pdf_picture(path: str, number: int, version: str) -> Response:
+def pdf_picture(shown: OpenFile, reader: Reader, number: int, version: str) -> Response:
     """A page of a PDF, if that is still the one that was opened. Blocks.
 
     Raises:
         PdfFailed: the page cannot be drawn.
-        TransferError: there is no such file, or not any more.
+        FileChanged: it is another one, or becomes one.
         OSError: it cannot be read.
     """
-    with open_file(path) as file:
+    with shown.file as file:
         _expect(file, version)
-        picture = _ask(file, "picture", str(number))
+        picture = _ask(reader, file, "picture", str(number))
         _expect(file, version)
     # The version is part of the address, so what is at the address never changes.
     headers = {"Cache-Control": "private, max-age=3600, immutable", **FOR_US_ALONE}
@@ -87,10 +96,12 @@ def no_picture(status: int, reason: str) -> Response:
     return PlainTextResponse(reason, status, {"Cache-Control": "private, max-age=60", **FOR_US_ALONE})
 
 
-def _ask(file: BinaryIO, *what: str) -> bytes:
+def _ask(reader: Reader, file: BinaryIO, *what: str) -> bytes:
     """What a process of its own says about a file."""
-    command = [sys.executable, "-P", pdf_worker.__file__, str(SECONDS), *what]
-    done = subprocess.run(command, stdin=file, capture_output=True, start_new_session=True, check=False)
+    command = [sys.executable, "-P", pdf_worker.__file__, str(SECONDS), str(reader.user_id), *what]
+    done = subprocess.run(
+        command, stdin=file, capture_output=True, start_new_session=True, check=False, env=reader.environment
+    )
     if done.returncode == 0:
         return done.stdout
     if done.returncode == pdf_worker.FAILED:

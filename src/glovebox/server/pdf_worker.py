@@ -36,7 +36,7 @@ TEXT_SECONDS = 5.0
 MOST_MEMORY = 1 << 30
 #: How it exits if what it prints is the reason why there is nothing else.
 FAILED = 3
-_NOBODY = 65_534
+NOBODY = 65_534
 _LEFT_OUT = "(The text of this page was left out.)"
 # The library marks a hyphen at a line's end by a character that is none.
 _CLEANED = dict.fromkeys([*range(9), 11, 12, *range(14, 32), 127]) | {0xFFFE: "-"}
@@ -63,14 +63,14 @@ class Failed(Exception):
     """There is nothing to print; the text says why."""
 
 
-def main(seconds: str, what: str, *arguments: str) -> int:
-    """Print what is asked for within some seconds."""
+def main(seconds: str, user_id: str, what: str, *arguments: str) -> int:
+    """Print what is asked for within some seconds, as some user if root starts it."""
     # The system keeps the time: code of the library cannot be interrupted otherwise.
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.alarm(int(seconds))
     _limit_resources()
     try:
-        with _opened(sys.stdin.buffer.read()) as pdf:
+        with _opened(sys.stdin.buffer.read(), int(user_id)) as pdf:
             if what == "pages":
                 sys.stdout.write(json.dumps(_outline(pdf)))
             else:
@@ -92,16 +92,16 @@ def _limit_resources() -> None:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-def _opened(data: bytes) -> PdfDocument:
+def _opened(data: bytes, user_id: int) -> PdfDocument:
     import PIL.Image
     import pypdfium2
     from pypdfium2.raw import FPDF_ERR_PASSWORD, FPDF_ERR_SECURITY  # type: ignore[import-untyped]
     from pypdfium2.version import PDFIUM_INFO  # type: ignore[import-untyped]
 
-    # Loaded now, since nobody may read the files of an installation that is root's.
+    # Loaded now, since another user may not read the files of an installation that is root's.
     PIL.Image.preinit()
     codecs.lookup("utf-16-le")
-    _drop_privileges()
+    _drop_privileges(user_id)
     if not data:
         raise Failed("The file is empty.")
     try:
@@ -116,13 +116,14 @@ def _opened(data: bytes) -> PdfDocument:
     return pdf
 
 
-def _drop_privileges() -> None:
-    """Be nobody from now on, if this is root: the file is open, and no other is needed."""
+def _drop_privileges(user_id: int) -> None:
+    """Be another user from now on, if this is root: the file is open, and no other is needed."""
     if os.geteuid() == 0:
-        with contextlib.suppress(OSError):  # root that may not do everything
+        # Root that may not do everything may be all that there is in a box; its sandbox user is another one.
+        with contextlib.suppress(*[OSError] if user_id == NOBODY else []):
             os.setgroups([])
-            os.setgid(_NOBODY)
-            os.setuid(_NOBODY)
+            os.setgid(NOBODY)
+            os.setuid(user_id)
 
 
 def _outline(pdf: PdfDocument) -> Outline:

@@ -101,7 +101,7 @@ async def serve(
                 timeout_graceful_shutdown=GRACE_SECONDS,
             )
         with startup.step("file viewer"):
-            viewer = await start_viewer(listener.getsockname()[1] + 1, settings.viewer_url_file)
+            viewer = await start_viewer(settings, listener.getsockname()[1] + 1, box.services.user_id)
 
         async def close() -> None:
             await asyncio.gather(box.close(), viewer.close())

@@ -1,4 +1,8 @@
-"""The file viewer: a page that shows an image or a PDF, served on loopback for the browser in the box."""
+"""The file viewer: a page that shows an image or a PDF, served on loopback for the browser in the box.
+
+It has no key: whoever knows its address can use it. So the address has an unguessable part, and is written
+where only the sandbox user can read it.
+"""
 
 from __future__ import annotations
 
@@ -10,27 +14,31 @@ import random
 import re
 import secrets
 import socket
-import stat
-from urllib.parse import urlsplit
+from functools import partial
+from typing import NamedTuple
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from glovebox.box.threads import Threads
 from glovebox.errors import TransferError
 from glovebox.http.responses import json_response
 from glovebox.server.listening import QuietServer
-from glovebox.server.pdf_pages import FileChanged, PdfFailed, no_picture, pdf_picture, pdf_view
+from glovebox.server.pdf_pages import FileChanged, PdfFailed, Reader, no_picture, pdf_picture, pdf_view
+from glovebox.server.pdf_worker import NOBODY
 from glovebox.server.quick_uvicorn import Config
-from glovebox.server.viewer_pages import image_view, problem, refusal, suffix
+from glovebox.server.viewer_address import AddressFile
+from glovebox.server.viewer_pages import PDF, Refused, image_view, open_file, problem, suffix
+from glovebox.settings import Settings
 
 log = logging.getLogger(__name__)
 
 _LOCAL = frozenset({"127.0.0.1", "localhost", "::1"})
+_LOCAL_HOST = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:[0-9]+)?", re.IGNORECASE)
 _PROBES = 10
 _REACH = 1024  # ports
 _HIGHEST_PORT = 65535
@@ -39,7 +47,18 @@ _NUMBER = re.compile("[0-9]{1,6}")
 _PDFS_AT_ONCE = 2
 
 
-def viewer_app(threads: Threads, pdf_threads: Threads) -> ASGIApp:
+class Pools(NamedTuple):
+    """Where the viewer's blocking work is done."""
+
+    #: Opens files and writes the address, with the rights of the sandbox user.
+    user: Threads
+    #: Makes pages.
+    pages: Threads
+    #: Waits for the processes that read PDFs.
+    pdfs: Threads
+
+
+def viewer_app(pools: Pools, reader: Reader) -> Starlette:
     """The application: `/` says that it runs, `/view?path=` shows a file, `/page` draws a PDF's page."""
 
     async def running(request: Request) -> Response:
@@ -52,12 +71,13 @@ def viewer_app(threads: Threads, pdf_threads: Threads) -> ASGIApp:
         if path is None:
             missing = {"type": "missing", "loc": ["query", "path"], "msg": "Field required", "input": None}
             return json_response({"detail": [missing]}, 422)
-        if wrong := await threads.run(refusal, path):
-            return problem(wrong.status, wrong.reason, path)
         try:
-            if suffix(path) == ".pdf":
-                return await pdf_threads.run(pdf_view, path)
-            return await threads.run(image_view, path)
+            shown = await pools.user.run(open_file, path)
+            if shown.media_type == PDF:
+                return await pools.pdfs.run(pdf_view, shown, reader)
+            return await pools.pages.run(image_view, shown)
+        except Refused as error:
+            return problem(error.status, error.reason, path)
         except (OSError, TransferError) as error:
             return problem(500, "Error viewing file", path, str(error))
 
@@ -67,10 +87,11 @@ def viewer_app(threads: Threads, pdf_threads: Threads) -> ASGIApp:
         path, number, version = (request.query_params.get(name, "") for name in ("path", "number", "version"))
         if not (suffix(path) == ".pdf" and _NUMBER.fullmatch(number)):
             return no_picture(400, "A page is asked for by the path of a PDF and a number.")
-        if wrong := await threads.run(refusal, path):
-            return no_picture(wrong.status, wrong.reason)
         try:
-            return await pdf_threads.run(pdf_picture, path, int(number), version)
+            shown = await pools.user.run(open_file, path)
+            return await pools.pdfs.run(pdf_picture, shown, reader, int(number), version)
+        except Refused as error:
+            return no_picture(error.status, error.reason)
         except FileChanged as error:
             return no_picture(409, str(error))
         except (OSError, PdfFailed, TransferError) as error:
@@ -88,30 +109,58 @@ def viewer_app(threads: Threads, pdf_threads: Threads) -> ASGIApp:
     return Starlette(routes=routes, exception_handlers={HTTPException: refused})
 
 
+class BelowToken:
+    """ASGI middleware: an application below a path that nobody can guess, and nothing anywhere else."""
+
+    def __init__(self, app: ASGIApp, token: str) -> None:
+        self._app = app
+        self._token = token
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let the application answer, or answer as it does to unknown paths."""
+        given, _, rest = scope["path"].removeprefix("/").partition("/")
+        if secrets.compare_digest(given.encode(), self._token.encode()):
+            base = f"/{self._token}"
+            await self._app({**scope, "root_path": base, "path": f"{base}/{rest}"}, receive, send)
+        else:
+            await json_response({"detail": "Not Found"}, 404)(scope, receive, send)
+
+
 def _is_local(request: Request) -> bool:
     """Whether the request comes from this machine and was meant for it.
 
     The second half is for browsers: a page elsewhere can let its own name lead to this machine.
     """
-    try:
-        name = urlsplit(f"//{request.headers.get('host', 'localhost')}").hostname
-    except ValueError:
-        return False
-    return request.client is not None and request.client.host in _LOCAL and name in _LOCAL
+    host = request.headers.get("host", "localhost")
+    return request.client is not None and request.client.host in _LOCAL and bool(_LOCAL_HOST.fullmatch(host))
+
+
+def _assume(user_id: int) -> None:
+    """Give the calling thread the rights of the sandbox user."""
+    from glovebox.box.credentials import assume_user
+    from glovebox.server import safe_open  # noqa: F401  loaded while the thread can still read it
+
+    assume_user(user_id)
 
 
 class ViewerServer:
     """A file viewer that serves until it is closed; `port` is None if it found no free one."""
 
-    def __init__(self, url_file: str) -> None:
+    def __init__(self, settings: Settings, user_id: int | None = None) -> None:
+        """`user_id`: the sandbox user, if that is not the server's own."""
         self.port: int | None = None
-        self._url_file = url_file
+        self._token = secrets.token_urlsafe(32)
         # Its own, since it outlives the box: somebody may look at a file while commands are ended.
-        self._threads = Threads("glovebox-viewer", 1)
-        self._pdf_threads = Threads("glovebox-viewer-pdf", _PDFS_AT_ONCE)
+        pages = Threads("glovebox-viewer", 1)
+        user = Threads("glovebox-viewer-user", 1, partial(_assume, user_id)) if user_id else pages
+        self._pools = Pools(user, pages, Threads("glovebox-viewer-pdf", _PDFS_AT_ONCE))
+        self._address = AddressFile(
+            settings.viewer_url_file, user_id=user_id or os.geteuid(), state_dir=settings.state_dir
+        )
+        reader = Reader(user_id or NOBODY, settings.command_environment)
         self._server = QuietServer(
             Config(
-                viewer_app(self._threads, self._pdf_threads),
+                BelowToken(viewer_app(self._pools, reader), self._token),
                 log_config=None,
                 access_log=False,
                 lifespan="off",
@@ -126,29 +175,33 @@ class ViewerServer:
 
     @property
     def url(self) -> str:
-        """Where the browser in the box finds it."""
-        return f"http://localhost:{self.port}"
+        """Where the browser in the box finds it. Whoever knows it can see files, so it is not logged."""
+        return f"http://localhost:{self.port}/{self._token}"
 
     async def start(self, listener: socket.socket) -> None:
         """Serve on a listening socket, and say where."""
         self.port = listener.getsockname()[1]
-        await self._threads.run(_announce, self._url_file, self.url)
+        try:
+            await self._pools.user.run(self._address.write, self.url)
+        except OSError as error:
+            log.warning("The file viewer cannot use files as the sandbox user: %s", error)
         self._serving = asyncio.create_task(self._server.serve(sockets=[listener]), name="file viewer")
 
     async def close(self) -> None:
         """Stop serving, and withdraw the address if it is still this viewer's. A second call does nothing."""
         serving, self._serving = self._serving, None
         if serving is not None:
-            await self._threads.run(_withdraw, self._url_file, self.url)
+            with contextlib.suppress(OSError):
+                await self._pools.user.run(self._address.remove)
             self._server.stop()
             await serving
-        self._threads.close()
-        self._pdf_threads.close()
+        for threads in set(self._pools):
+            threads.close()
 
 
-async def start_viewer(port_range_start: int, url_file: str) -> ViewerServer:
+async def start_viewer(settings: Settings, port_range_start: int, user_id: int | None = None) -> ViewerServer:
     """Serve the file viewer on a free port at or above the given one, and write its address to a file."""
-    viewer = ViewerServer(url_file)
+    viewer = ViewerServer(settings, user_id)
     listener = _listen(port_range_start)
     if listener is None:
         log.warning("There is no free port from %d on for the file viewer", port_range_start)
@@ -171,31 +224,3 @@ def _listen(port_range_start: int) -> socket.socket | None:
             listener.setblocking(False)
             return listener
     return None
-
-
-def _announce(url_file: str, url: str) -> None:
-    """Write the address for everyone to read; a link that is there is replaced, never followed."""
-    with contextlib.suppress(OSError):
-        kind = os.lstat(url_file).st_mode
-        if not (stat.S_ISREG(kind) or stat.S_ISLNK(kind)):  # /dev/null, say: nobody wants it, or it may break
-            return
-    part = f"{url_file}.{secrets.token_hex(8)}"
-    try:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        with os.fdopen(os.open(part, flags, 0o644), "w") as file:
-            os.fchmod(file.fileno(), 0o644)
-            file.write(url)
-        os.replace(part, url_file)
-    except OSError as error:
-        log.warning("The file viewer's address cannot be written to %s: %s", url_file, error)
-        with contextlib.suppress(OSError):
-            os.unlink(part)
-
-
-def _withdraw(url_file: str, url: str) -> None:
-    with contextlib.suppress(OSError, UnicodeDecodeError):
-        descriptor = os.open(url_file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        with os.fdopen(descriptor, encoding="utf-8") as file:
-            ours = file.read(len(url) + 1) == url
-        if ours:
-            os.unlink(url_file)

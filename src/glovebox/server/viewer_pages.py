@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import errno
 import functools
 import html
 import json
@@ -16,37 +17,51 @@ from starlette.responses import HTMLResponse, Response
 
 from glovebox.errors import TransferError
 
-#: The suffixes that can be shown, and what they are.
+PDF = "application/pdf"
+#: The suffixes that can be shown, and what they stand for.
 TYPES = {
-    ".pdf": "application/pdf",
+    ".pdf": PDF,
     ".png": "image/png",
     ".jpg": "image/jpeg",
     ".jpeg": "image/jpeg",
     ".gif": "image/gif",
 }
+#: How the content of images begins.
+_IMAGES = {
+    b"\x89PNG\r\n\x1a\n": "image/png",
+    b"\xff\xd8\xff": "image/jpeg",
+    b"GIF87a": "image/gif",
+    b"GIF89a": "image/gif",
+}
+#: Bytes in which a PDF has to say that it is one: some have others before that.
+_HEAD = 1024
+_NOT_FOUND = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG)
 MAX_BYTES = 100 << 20
-#: A page elsewhere can neither show a file of the box nor learn what is in it.
-FOR_US_ALONE = {"Cross-Origin-Resource-Policy": "same-origin", "X-Content-Type-Options": "nosniff"}
+#: A page elsewhere can neither show a file of the box nor learn what is in it, nor where this server is.
+FOR_US_ALONE = {
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+}
 # A multiple of three, so that encoded pieces join to one encoded whole.
 _PIECE = 3 << 18
 
 
-class Refusal(NamedTuple):
-    """Why a path cannot be a file to show."""
+class Refused(Exception):
+    """A path that cannot be that of a file to show."""
 
-    status: int
-    reason: str
+    def __init__(self, status: int, reason: str) -> None:
+        super().__init__(reason)
+        self.status = status
+        self.reason = reason
 
 
-def refusal(path: str) -> Refusal | None:
-    """What is wrong with a path, unless something is there that could be shown. Blocks."""
-    if not os.path.isabs(path):
-        return Refusal(400, "Error: Path must be absolute")
-    if not os.path.exists(path):
-        return Refusal(404, "Error: File not found")
-    if os.path.isdir(path):
-        return Refusal(400, "Error: Path is a directory")
-    return None
+class OpenFile(NamedTuple):
+    """A file to show. From here on its descriptor is used, and its path is only a name."""
+
+    path: str
+    file: BinaryIO
+    media_type: str
 
 
 def suffix(path: str) -> str:
@@ -54,53 +69,82 @@ def suffix(path: str) -> str:
     return os.path.splitext(path)[1].lower()
 
 
-def open_file(path: str) -> BinaryIO:
-    """A regular file that is not too large to show, opened for reading. Blocks.
+def open_file(path: str) -> OpenFile:
+    """Open what is at a path, if it can be shown: a regular file, by its content an image or a PDF. Blocks.
 
     Raises:
-        TransferError: there is no such file.
+        Refused: there can be no file, or there is none.
+        TransferError: it is not shown; the text says why.
         OSError: it cannot be opened.
     """
+    from glovebox.server.safe_open import open_without_links
+
+    if not os.path.isabs(path):
+        raise Refused(400, "Error: Path must be absolute")
+    # A pipe of that name must not keep the thread waiting for a writer.
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY if suffix(path) in TYPES else os.O_PATH
     try:
-        # A pipe of that name must not keep the thread waiting for a writer.
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
-    except FileNotFoundError as error:
-        raise TransferError(
-            f"File not found locally: {path}. Please download the file to the local machine and try again."
-        ) from error
-    file = os.fdopen(descriptor, "rb", buffering=_PIECE)
-    try:
-        _check(path, os.fstat(descriptor))
-    except TransferError:
-        file.close()
+        descriptor = open_without_links(path, flags)
+    except ValueError as error:
+        raise Refused(404, "Error: File not found") from error
+    except OSError as error:
+        if error.errno in _NOT_FOUND:
+            raise Refused(404, "Error: File not found") from error
+        if error.errno == errno.ELOOP:
+            raise TransferError("Symbolic links are not followed, and there is one in this path.") from error
         raise
-    return file
+    try:
+        media_type = _checked(path, descriptor)
+    except (OSError, Refused, TransferError):
+        os.close(descriptor)
+        raise
+    return OpenFile(path, os.fdopen(descriptor, "rb", buffering=_PIECE), media_type)
 
 
-def _check(path: str, status: os.stat_result) -> None:
-    if not stat.S_ISREG(status.st_mode):
-        raise TransferError(f"Not a regular file: {path}")
-    if status.st_size > MAX_BYTES:
-        raise TransferError(f"File is too large to view: {status.st_size} bytes, at most {MAX_BYTES}")
+def _checked(path: str, descriptor: int) -> str:
+    """The media type of an open file, by its content."""
+    from glovebox.server.safe_open import is_of_kernel
 
-
-def image_view(path: str) -> Response:
-    """The page that shows an image. Blocks.
-
-    Raises:
-        TransferError: it is no image, or there is none.
-        OSError: it cannot be read.
-    """
+    status = os.fstat(descriptor)
+    if stat.S_ISDIR(status.st_mode):
+        raise Refused(400, "Error: Path is a directory")
     if suffix(path) not in TYPES:
         raise TransferError(
             f"Unsupported file extension: {suffix(path)}. Supported extensions are: {', '.join(TYPES)}"
         )
-    with open_file(path) as file:
-        return file_page("viewer.html", path, file)
+    if not stat.S_ISREG(status.st_mode):
+        raise TransferError(f"Not a regular file: {path}")
+    if is_of_kernel(descriptor):
+        raise TransferError(f"Files of the kernel are not shown: {path}")
+    if status.st_size > MAX_BYTES:
+        raise TransferError(f"File is too large to view: {status.st_size} bytes, at most {MAX_BYTES}")
+    return _media_type(os.pread(descriptor, _HEAD, 0), expected=TYPES[suffix(path)])
+
+
+def _media_type(head: bytes, *, expected: str) -> str:
+    """What a file is by its first bytes, which may be another kind of image than its name says."""
+    if expected == PDF:
+        if b"%PDF-" in head:
+            return PDF
+        raise TransferError("The file is no PDF: its content does not begin like one.")
+    for beginning, media_type in _IMAGES.items():
+        if head.startswith(beginning):
+            return media_type
+    raise TransferError("The file is no image: its content begins like no PNG, JPEG or GIF.")
+
+
+def image_view(shown: OpenFile) -> Response:
+    """The page that shows an image. Blocks.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    with shown.file as file:
+        return file_page("viewer.html", shown, file)
 
 
 def file_page(
-    template: str, path: str, file: BinaryIO | None, *, asks_us: bool = False, **values: str
+    template: str, shown: OpenFile, file: BinaryIO | None, *, asks_us: bool = False, **values: str
 ) -> Response:
     """A page around a file's encoded content, or around nothing. Blocks.
 
@@ -108,10 +152,10 @@ def file_page(
     template names.
     """
     values |= {
-        "title": escaped(os.path.basename(path)),
-        "path": script_string(path),
-        "extension": script_string(suffix(path)),
-        "type": script_string(TYPES[suffix(path)]),
+        "title": escaped(os.path.basename(shown.path)),
+        "path": script_string(shown.path),
+        "extension": script_string(suffix(shown.path)),
+        "type": script_string(shown.media_type),
     }
     filled = bytearray()
     for name, text in _template(template):

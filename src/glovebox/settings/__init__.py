@@ -216,7 +216,9 @@ class Settings:
     viewer_url_file: str = setting(
         "/tmp/oh-server-url", flag="--viewer-url-file", variable="GLOVEBOX_VIEWER_URL_FILE",  # noqa: S108
         metavar="FILE",
-        help="Where the address of the file viewer is written for programs in the box.",
+        help="Where the address of the file viewer is written for programs in the box, readable by their user"
+        " alone. If another box on this machine has it, the file is viewer-url in the state directory, or a"
+        " private one that the log names.",
     )  # fmt: skip
     log_level: str = setting(
         "INFO", flag="--log-level", variable="LOG_LEVEL", metavar="LEVEL",

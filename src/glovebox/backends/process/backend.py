@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from contextlib import AsyncExitStack
 
 from glovebox.backends import owners
+from glovebox.backends.process import bubblewrap
 from glovebox.backends.process.blocking import done
 from glovebox.backends.process.checking import completed
 from glovebox.backends.process.records import BoxDirectory, Record, Records
 from glovebox.backends.process.sandbox import NAME, ProcessSandbox, adopt, delete
-from glovebox.client.backend import BoxInfo, Report
+from glovebox.client.backend import BoxInfo, Report, RuntimeStatus
 from glovebox.client.spec import BoxSpec
 from glovebox.errors import NoSuchBox
 from glovebox.settings.host import HostSettings
+
+log = logging.getLogger(__name__)
 
 
 class ProcessBackend:
@@ -37,6 +41,9 @@ class ProcessBackend:
             BackendError: it cannot be; the text says why and what to do.
         """
         spec = await done(completed, spec)
+        if spec.isolation:
+            log.info("%s: %s", spec.name, bubblewrap.SHARED)
+            report.status(RuntimeStatus.STARTING_RUNTIME, bubblewrap.SHARED, "warning")
         self._sweep_later()
         record = Record(spec=spec, owner=owners.this_process(), created=time.time())
         directory = self._records.of(record)

@@ -19,6 +19,11 @@ _SYSTEM = ("bin", "etc", "gnu", "lib", "lib32", "lib64", "libx32", "nix", "opt",
 #: Root in the box is no root of the machine; what is left lets it deal with files and users of the box.
 _CAPABILITIES = ("CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID")
 _RESOLVER = "/etc/resolv.conf"
+#: What is not kept away, in words for whoever starts a box.
+SHARED = (
+    "An isolated box shares this machine's network: it reaches whatever listens here, also on loopback, and "
+    "whatever this machine reaches"
+)
 
 
 def wrapped(

@@ -74,7 +74,9 @@ def _check_bubblewrap(patient: Patient, path: str) -> None:
             "It needs user namespaces, which the kernel or an AppArmor profile may keep from it.",
         )
     else:
-        patient.well(_AREA, "bubblewrap", f"{_first_line([found, '--version'])}, works")
+        from glovebox.backends.process.bubblewrap import SHARED
+
+        patient.well(_AREA, "bubblewrap", f"{_first_line([found, '--version'])}, works. {SHARED}")
 
 
 def _check_chromium(patient: Patient, path: str, settings: HostSettings) -> None:
