@@ -135,17 +135,47 @@ def test_a_window_that_is_killed_is_away_at_once(hub: RunningHub, tmp_path: Path
     hub.wait_for(window_id, "away")
 
 
-def test_a_window_that_registers_twice_takes_the_place_of_itself(
+@pytest.mark.attack
+def test_a_window_that_says_it_is_another_does_not_evict_it(
     hub: RunningHub, opened: OpenedWindow, tmp_path: Path
 ) -> None:
     asking = waiting(hub, opened, tmp_path)
-    first = opened.id
-    with opened_window(hub.url, hub.key, tmp_path, instance=opened.window.instance) as again:
-        assert again.id != first
-        assert hub.status(first) == "gone"
-        assert asking.error() == "window_lost"
-        assert "hello" in hub.run(again.id, "echo hello")
-        wait_until(lambda: not opened.window.is_connected, 20, "the socket of before to be closed")
+    with opened_window(hub.url, hub.key, tmp_path, instance=opened.window.instance) as stranger:
+        assert stranger.id != opened.id
+        assert hub.status(opened.id) == "connected"
+        assert opened.window.is_connected
+        assert "hello" in hub.run(stranger.id, "echo hello")
+    (tmp_path / "go").touch()
+    assert asking.answer().status_code == 200
+
+
+@pytest.mark.attack
+def test_a_window_that_says_it_is_another_with_a_wrong_secret_does_not_evict_it(
+    hub: RunningHub, opened: OpenedWindow, tmp_path: Path
+) -> None:
+    async def second() -> FakeWindow:
+        other = FakeWindow(hub.url, hub.key, tmp_path, instance=opened.window.instance)
+        other.id, other.secret = opened.window.id, "x" * 43
+        await other.register(same=True)
+        return other
+
+    assert opened.call(second()).id != opened.id
+    assert hub.status(opened.id) == "connected"
+    assert opened.window.is_connected
+
+
+def test_a_window_that_did_not_get_the_answer_takes_the_place_of_its_first_registration(
+    hub: RunningHub, opened: OpenedWindow, tmp_path: Path
+) -> None:
+    async def registered_twice() -> tuple[str, str]:
+        window = FakeWindow(hub.url, hub.key, tmp_path)
+        await window.register()
+        first = window.id
+        await window.register()
+        return first, window.id
+
+    first, second = opened.call(registered_twice())
+    assert (hub.status(first), hub.status(second)) == ("gone", "waiting")
 
 
 def test_a_reloaded_window_is_the_same_box_and_forgets_what_it_was_doing(
