@@ -18,9 +18,9 @@ from glovebox.client.backend import Sandbox, Silent
 from glovebox.client.spec import Mount
 from glovebox.errors import BadSpec, NotSupported
 from tests.backends.conftest import CLIENT, PROCESS, ROOT, Place, client_of, killed, run, started
-from tests.backends.test_contract import until
 from tests.backends.test_process import doing, is_clear, server_of
 from tests.support.users import PYTHON_PATH, usable_interpreter
+from tests.support.waiting import until
 
 HOME = Path("~").expanduser()
 

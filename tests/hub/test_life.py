@@ -22,6 +22,7 @@ from tests.hub.hubs import RunningHub, running_hub
 from tests.hub.window_client import FakeWindow, OpenedWindow, opened_window
 from tests.support.proxy import running_proxy
 from tests.support.running import wait_until
+from tests.support.waiting import LIMIT
 
 
 class Asking(threading.Thread):
@@ -43,7 +44,7 @@ class Asking(threading.Thread):
 
     def answer(self) -> httpx.Response:
         """What it was answered."""
-        self.join(30)
+        self.join(LIMIT)
         assert isinstance(self._answer, httpx.Response), self._answer
         return self._answer
 
@@ -58,7 +59,7 @@ WAITING = "echo begun >>log; until [ -e go ]; do sleep 0.02; done; echo over"
 def waiting(hub: RunningHub, opened: OpenedWindow, folder: Path) -> Asking:
     """A command that goes on until there is a file `go`; it has begun."""
     asking = Asking(hub, opened.id, "run", command=WAITING)
-    wait_until(lambda: (folder / "log").exists(), 20, "the command to begin")
+    wait_until(lambda: (folder / "log").exists(), what="the command to begin")
     return asking
 
 
@@ -201,7 +202,7 @@ def test_two_sockets_of_a_window_are_one(hub: RunningHub, opened: OpenedWindow, 
         return other
 
     other = opened.call(second())
-    wait_until(lambda: not opened.window.is_connected, 20, "the first socket to be closed")
+    wait_until(lambda: not opened.window.is_connected, what="the first socket to be closed")
     assert hub.status(opened.id) == "connected"
     (tmp_path / "a").write_text("b")
     assert "b" in hub.act(opened.id, "read", path=str(tmp_path / "a")).json()["content"]
@@ -287,7 +288,7 @@ def test_an_order_that_is_given_while_the_network_is_cut_is_carried_out_afterwar
         hub.wait_for(opened.id, "away")
         asking = Asking(hub, opened.id, "write", path=str(tmp_path / "a"), content="b")
         wait_until(
-            lambda: hub.client.get("/api/vscode/stats").json()["orders_outstanding"] > 0, 20, "an order"
+            lambda: hub.client.get("/api/vscode/stats").json()["orders_outstanding"] > 0, what="an order"
         )
         network.mend()
         assert asking.answer().status_code == 200
@@ -316,10 +317,10 @@ def test_windows_come_back_to_a_hub_that_was_restarted(tmp_path: Path, how: sign
         assert hub.status(before) in ("away", "connected")
         hub.wait_for(before, "connected")
         opened.call(opened.window.greeted())
-        wait_until(lambda: len(opened.window.cancelled) == 1, 20, "the order of before to be taken back")
+        wait_until(lambda: len(opened.window.cancelled) == 1, what="the order of before to be taken back")
         assert "begun" in hub.act(before, "read", path=str(folder / "log")).json()["content"]
         (folder / "go").touch()
-        wait_until(lambda: not opened.window.doing, 20, "the command of before to end")
+        wait_until(lambda: not opened.window.doing, what="the command of before to end")
         assert "again" in hub.run(before, "echo again")
         assert (folder / "log").read_text() == "begun\n"
 

@@ -107,12 +107,12 @@ def test_web_pages_are_refused_without_a_key(stock: Container) -> None:
 
 
 def test_it_is_healthy(stock: Container) -> None:
-    wait_until(lambda: stock.state()["State"]["Health"]["Status"] == "healthy", 30, "its health")
+    wait_until(lambda: stock.state()["State"]["Health"]["Status"] == "healthy", what="its health")
 
 
 def test_orphans_are_taken_in(stock: Container) -> None:
     assert stock.exec("sh", "-c", "sleep 0.05 & sleep 0.05 & exit 0") == 0
-    wait_until(lambda: "sleep" not in stock.run("ps -eo stat,comm"), 10, "them to be gone")
+    wait_until(lambda: "sleep" not in stock.run("ps -eo stat,comm"), what="them to be gone")
 
 
 def test_the_stand_in_refuses_anything_else(stock: Container) -> None:
@@ -142,6 +142,6 @@ def test_it_wants_the_key_that_it_is_given_and_ends_when_it_is_told_to(
 
 def test_without_openhands_it_does_not_serve_others_without_a_key(engine: RealEngine, image: str) -> None:
     with container(engine, image, None) as started:
-        wait_until(lambda: not started.state()["State"]["Running"], 30, "it to end")
+        wait_until(lambda: not started.state()["State"]["Running"], what="it to end")
         assert started.state()["State"]["ExitCode"] == 2
         assert "SESSION_API_KEY" in started.logs()

@@ -16,6 +16,7 @@ import httpx
 import pytest
 
 from tests.support.running import wait_until
+from tests.support.waiting import LIMIT
 from tests.survival.mortal import MortalBox, mortal_box
 
 KILLS = 100
@@ -58,7 +59,7 @@ class Asked:
 
     def after_kill(self) -> None:
         """The connection breaks with the server."""
-        self._thread.join(20)
+        self._thread.join(LIMIT)
         assert not self._thread.is_alive()
 
     def again(self) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from glovebox import BoxSpec, SyncRuntime
 from glovebox.errors import GloveboxError, InvalidKey, NoWindow, SeveralWindows, WindowLeft, WindowPaused
 from glovebox.protocol.observations import ErrorObservation
 from tests.support.running import wait_until
+from tests.support.waiting import LIMIT
 from tests.vscode.harness.desk import Desk, Window
 
 
@@ -75,10 +76,10 @@ def test_an_agent_that_is_paused_is_told_so_and_goes_on_when_resumed(own: Window
     own.connect()
     with own.agent() as agent, ThreadPoolExecutor(1) as threads:
         waiting = threads.submit(agent.run, "echo before; sleep 30", session="paused")
-        wait_until(lambda: "before" in own.terminal_text(), 20, "the command")
+        wait_until(lambda: "before" in own.terminal_text(), what="the command")
         own.command("Glovebox: Pause Agent")
         with pytest.raises(WindowPaused, match="paused"):
-            waiting.result(20)
+            waiting.result(LIMIT)
         own.hub.wait_for(own.folder, "paused")
         with pytest.raises(WindowPaused):
             agent.read("notes.txt")
@@ -95,10 +96,10 @@ def test_a_command_that_ran_on_while_its_agent_was_paused_can_be_interrupted(own
     own.connect()
     with own.agent() as agent, ThreadPoolExecutor(1) as threads:
         waiting = threads.submit(agent.run, "echo endless; sleep 600", session="ran-on")
-        wait_until(lambda: "endless" in own.terminal_text(), 20, "the command")
+        wait_until(lambda: "endless" in own.terminal_text(), what="the command")
         own.command("Glovebox: Pause Agent")
         with pytest.raises(WindowPaused):
-            waiting.result(20)
+            waiting.result(LIMIT)
         own.command("Glovebox: Resume Agent")
         own.hub.wait_for(own.folder, "connected")
         refused = agent.run("echo too early", session="ran-on")
@@ -106,17 +107,17 @@ def test_a_command_that_ran_on_while_its_agent_was_paused_can_be_interrupted(own
         assert refused.error_id == "busy"
         agent.run("C-c", session="ran-on", is_input=True, timeout=20)
         wait_until(lambda: "^C" in own.terminal_text(), what="the interrupt")
-        wait_until(lambda: agent.run("echo free", session="ran-on").content == "free", 20, "a free terminal")
+        wait_until(lambda: agent.run("echo free", session="ran-on").content == "free", what="a free terminal")
 
 
 def test_an_action_under_way_fails_with_the_reason_when_the_user_disconnects(own: Window) -> None:
     own.connect()
     with own.agent() as agent, ThreadPoolExecutor(1) as threads:
         waiting = threads.submit(agent.run, "echo during; sleep 30", session="leaving")
-        wait_until(lambda: "during" in own.terminal_text(), 20, "the command")
+        wait_until(lambda: "during" in own.terminal_text(), what="the command")
         own.command("Glovebox: Disconnect")
         with pytest.raises(WindowLeft, match="disconnected"):
-            waiting.result(20)
+            waiting.result(LIMIT)
     own.hub.wait_for(own.folder, "gone")
 
 
@@ -139,7 +140,7 @@ def test_a_window_that_was_disconnected_stays_so_when_it_is_reloaded(own: Window
     own.hub.wait_for(own.folder, "gone")
     own.reload()
     wait_until(lambda: "Glovebox" in own.status(), 60, "the status bar")
-    wait_until(lambda: not psutil.pid_exists(connected["pid"]), 20, "the end of the window of before")
+    wait_until(lambda: not psutil.pid_exists(connected["pid"]), what="the end of the window of before")
     with pytest.raises(AssertionError, match="waited"):
         own.hub.wait_for(own.folder, "connected", 3)
     assert own.status() == "Glovebox"

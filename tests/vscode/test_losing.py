@@ -47,7 +47,7 @@ def test_a_break_of_the_network_within_the_grace_time_loses_and_repeats_nothing(
     before = far.hub.id_of(far.folder)
     with far.agent() as agent, ThreadPoolExecutor(1) as threads:
         waiting = threads.submit(agent.run, COUNTED.format("go"), timeout=60)
-        wait_until((far.folder / "runs").exists, 30, "the command")
+        wait_until((far.folder / "runs").exists, what="the command")
         wire.cut()
         far.hub.wait_for(far.folder, "away")
         (far.folder / "go").touch()
@@ -75,7 +75,7 @@ def test_a_break_beyond_the_grace_time_is_told_and_the_window_comes_back_as_a_ne
     before = far.hub.id_of(far.folder)
     with far.agent() as agent, ThreadPoolExecutor(1) as threads:
         waiting = threads.submit(agent.run, "echo lost; sleep 60", session="lost", timeout=50)
-        wait_until(lambda: "lost" in far.terminal_text(), 30, "the command")
+        wait_until(lambda: "lost" in far.terminal_text(), what="the command")
         wire.cut()
         with pytest.raises(WindowLost):
             waiting.result(60)

@@ -188,7 +188,7 @@ def test_what_the_user_types_in_the_terminal_does_not_confuse_the_next_command(
 def test_a_terminal_that_the_user_closes_is_told_and_replaced(agent: SyncRuntime, window: Window) -> None:
     with ThreadPoolExecutor(1) as threads:
         waiting = threads.submit(run, agent, "echo waiting; sleep 60", session="closed", timeout=50)
-        wait_until(lambda: "waiting" in window.terminal_text(), 20, "the command")
+        wait_until(lambda: "waiting" in window.terminal_text(), what="the command")
         window.command("Terminal: Kill the Active Terminal Instance")
         answer = waiting.result()
     assert "ended" in answer.metadata.suffix
@@ -209,7 +209,7 @@ def plain(desk: Desk) -> Iterator[SyncRuntime]:
     with desk.window(desk.folder("plain", {".vscode/settings.json": settings})) as window:
         # VS Code looks for shells when it opens a first terminal, and may take another until it knows them.
         window.command("Terminal: Create New Terminal")
-        wait_until(lambda: window.terminal_text() != "", 30, "a prompt")
+        wait_until(lambda: window.terminal_text() != "", what="a prompt")
         window.connect()
         with window.agent() as agent:
             assert run(agent, "readlink /proc/$$/exe", timeout=30).content == os.path.realpath("/bin/sh")

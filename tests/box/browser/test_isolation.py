@@ -16,6 +16,7 @@ from glovebox.box.browser.finding import find_chromium
 from tests.box.browser.pages import Browser
 from tests.box.browser.test_addresses import OWN_PAGES
 from tests.support.running import RunningBox, running_box
+from tests.support.waiting import LIMIT
 
 #: Everything a script can ask a server with; each puts down what came of it.
 TRIES = """<!doctype html><title>Tries</title><output id=said></output><script>
@@ -98,7 +99,7 @@ def attacker(open_box: RunningBox) -> Iterator[str]:
     yield f"http://127.0.0.1:{server.server_port}"
     server.shutdown()
     server.server_close()
-    thread.join(10)
+    thread.join(LIMIT)
 
 
 def test_scripts_of_a_page_cannot_reach_the_box(open_box: RunningBox, attacker: str) -> None:
@@ -164,7 +165,7 @@ def test_chromium_calls_nobody_by_itself(tmp_path: Path) -> None:
         assert "site.example" in asked[0]
     server.shutdown()
     server.server_close()
-    thread.join(10)
+    thread.join(LIMIT)
 
 
 # Pages of Chromium itself.

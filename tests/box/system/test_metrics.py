@@ -15,6 +15,7 @@ import pytest
 from glovebox.protocol.system import SystemSample
 from tests.server.reading import Message, following, messages
 from tests.support.running import RunningBox, running_box, wait_until
+from tests.support.waiting import LIMIT
 from tests.survival.mortal import mortal_box
 
 
@@ -107,7 +108,7 @@ def test_a_stream_ends_with_the_box(tmp_path: Path) -> None:
         next(told)
         box.process.send_signal(signal.SIGTERM)
         assert list(told) == []
-        box.process.wait(15)
+        box.process.wait(LIMIT)
 
 
 def test_the_memory_monitor_logs_while_the_box_runs(

@@ -15,8 +15,8 @@ from glovebox.protocol.actions import CmdRunAction
 from glovebox.protocol.events import ActionOutput
 from glovebox.protocol.terminal import Limits
 from glovebox.protocol.window import EndSession, Input, Order, Run, RunApart, RunEnded
-from tests.backends.test_contract import until
 from tests.hub.window.acting import Acting, acting, failing
+from tests.support.waiting import until
 
 
 @pytest.fixture

@@ -18,6 +18,7 @@ import httpx
 from glovebox.settings import host
 from glovebox.settings.host import HostSettings
 from tests.support.running import wait_until
+from tests.support.waiting import LIMIT
 
 #: Short, so that what is lost is noticed soon; long enough for a window whose machine is busy.
 HEARTBEAT = 2.0
@@ -50,7 +51,7 @@ class Hub:
                 stderr=subprocess.STDOUT,
                 env=self.environment(),
             )
-        wait_until(self._answers, 30, "a hub that answers")
+        wait_until(self._answers, what="a hub that answers")
         self.key = json.loads(self.file.read_text())["key"]
 
     def _answers(self) -> bool:
@@ -66,7 +67,7 @@ class Hub:
             return
         self._process.send_signal(number)
         try:
-            self._process.wait(15)
+            self._process.wait(LIMIT)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
@@ -87,7 +88,7 @@ class Hub:
     def ask(self, method: str, path: str) -> httpx.Response:
         """Ask the hub something with its key."""
         headers = {"X-Session-API-Key": self.key}
-        return httpx.request(method, f"{self.url}{path}", headers=headers, timeout=30, trust_env=False)
+        return httpx.request(method, f"{self.url}{path}", headers=headers, timeout=LIMIT, trust_env=False)
 
     def windows(self, folder: Path | None = None) -> list[dict[str, Any]]:
         """The windows that it lists; with a folder, those of it."""
