@@ -80,7 +80,7 @@ async def test_a_shell_that_becomes_another_bash_goes_on(shell: Console) -> None
 
 
 async def test_a_shell_in_the_shell_can_be_talked_to_and_left(shell: Console) -> None:
-    await shell.run("bash --norc", timeout=0.5)
-    assert "nested" in (await shell.type("echo nes''ted", timeout=0.5)).content
+    await shell.run("bash --norc", timeout=2)
+    assert "nested" in (await shell.type("echo nes''ted", timeout=2)).content
     assert (await shell.type("exit 6")).metadata.exit_code == 6
     assert await shell.output("echo back") == "back"
