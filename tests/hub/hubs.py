@@ -18,7 +18,7 @@ from tests.support.waiting import LIMIT
 
 KEY = "a-key-for-hubs-0123456789"
 #: Seconds; short enough to wait for, long enough for a busy machine.
-QUICK = ("--heartbeat", "1", "--grace", "2")
+QUICK = ("--heartbeat", "2", "--grace", "6")
 
 
 class RunningHub:

@@ -35,7 +35,7 @@ def own(own_window: Window) -> Iterator[Window]:
         own_window.hub.wait_for(own_window.folder, "gone")
 
 
-def shown(window: Window, words: str, seconds: float = 30.0) -> None:
+def shown(window: Window, words: str, seconds: float = LIMIT) -> None:
     """Wait until a notification says something."""
     wait_until(lambda: any(words in said for said in window.notifications()), seconds, f"the words {words!r}")
 
@@ -75,7 +75,7 @@ def test_the_user_is_told_of_the_first_action_and_can_stop_it_there(own: Window)
 def test_an_agent_that_is_paused_is_told_so_and_goes_on_when_resumed(own: Window) -> None:
     own.connect()
     with own.agent() as agent, ThreadPoolExecutor(1) as threads:
-        waiting = threads.submit(agent.run, "echo before; sleep 30", session="paused")
+        waiting = threads.submit(agent.run, "echo before; sleep 600", session="paused")
         wait_until(lambda: "before" in own.terminal_text(), what="the command")
         own.command("Glovebox: Pause Agent")
         with pytest.raises(WindowPaused, match="paused"):
@@ -105,7 +105,7 @@ def test_a_command_that_ran_on_while_its_agent_was_paused_can_be_interrupted(own
         refused = agent.run("echo too early", session="ran-on")
         assert isinstance(refused, ErrorObservation)
         assert refused.error_id == "busy"
-        agent.run("C-c", session="ran-on", is_input=True, timeout=20)
+        agent.run("C-c", session="ran-on", is_input=True, timeout=LIMIT)
         wait_until(lambda: "^C" in own.terminal_text(), what="the interrupt")
         wait_until(lambda: agent.run("echo free", session="ran-on").content == "free", what="a free terminal")
 
@@ -113,7 +113,7 @@ def test_a_command_that_ran_on_while_its_agent_was_paused_can_be_interrupted(own
 def test_an_action_under_way_fails_with_the_reason_when_the_user_disconnects(own: Window) -> None:
     own.connect()
     with own.agent() as agent, ThreadPoolExecutor(1) as threads:
-        waiting = threads.submit(agent.run, "echo during; sleep 30", session="leaving")
+        waiting = threads.submit(agent.run, "echo during; sleep 600", session="leaving")
         wait_until(lambda: "during" in own.terminal_text(), what="the command")
         own.command("Glovebox: Disconnect")
         with pytest.raises(WindowLeft, match="disconnected"):
@@ -127,7 +127,7 @@ def test_a_reloaded_window_is_the_same_box_again_by_itself(own: Window) -> None:
     with own.agent() as agent:
         assert agent.run("echo before").content == "before"
         own.reload()
-        own.hub.wait_for(own.folder, "connected", 60)
+        own.hub.wait_for(own.folder, "connected")
         assert own.hub.id_of(own.folder) == before
         assert agent.run("echo after", timeout=60).content == "after"
         assert agent.read("notes.txt").content == "one\ntwo\nthree\n"
@@ -188,7 +188,7 @@ def test_a_window_is_a_box_for_whoever_has_its_address_and_the_key(
 ) -> None:
     (listed,) = shared_window.hub.windows(shared_window.folder)
     address = f"{shared_window.hub.url}{listed['path']}"
-    spec = BoxSpec(start_limit=10)
+    spec = BoxSpec(start_limit=LIMIT)
     with SyncRuntime(address, spec, key=shared_window.hub.key, settings=shared_window.hub.settings) as box:
         assert box.run("echo plain box").content == "plain box"
         assert box.read("notes.txt").content == "one\ntwo\nthree\n"
@@ -199,9 +199,9 @@ def test_a_window_is_a_box_for_whoever_has_its_address_and_the_key(
         box.read("notes.txt")
 
 
-def test_a_closed_window_is_gone(desk: Desk) -> None:
-    folder = desk.folder("closed")
-    with desk.window(folder) as window:
+def test_a_closed_window_is_gone(brief_desk: Desk) -> None:
+    folder = brief_desk.folder("closed")
+    with brief_desk.window(folder) as window:
         window.connect()
         window.leave()
-        desk.hub.wait_for(folder, "gone", 40)
+        brief_desk.hub.wait_for(folder, "gone", 2 * LIMIT)

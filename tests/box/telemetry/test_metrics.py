@@ -75,7 +75,7 @@ def test_an_action_that_runs_is_counted_while_it_does(measured: RunningBox, tmp_
         wait_until(lambda: read(measured, "glovebox_actions_running") == 1, what="a running action")
         go.touch()
         running.result(LIMIT)
-    assert read(measured, "glovebox_actions_running") == 0
+    wait_until(lambda: read(measured, "glovebox_actions_running") == 0, what="the end of the action")
 
 
 def test_plugins_are_shown_with_their_state_and_what_they_count(measured: RunningBox) -> None:

@@ -20,9 +20,11 @@ from glovebox.settings.host import HostSettings
 from tests.support.running import wait_until
 from tests.support.waiting import LIMIT
 
-#: Short, so that what is lost is noticed soon; long enough for a window whose machine is busy.
-HEARTBEAT = 2.0
-GRACE = 10.0
+#: Seconds; long enough for a window that is reloaded on a machine that is very busy.
+HEARTBEAT = 10.0
+GRACE = 60.0
+#: For tests that wait until a window is given up.
+BRIEF = ("--heartbeat", "4", "--grace", "10")
 
 
 class Hub:
@@ -106,7 +108,7 @@ class Hub:
         assert len(found) < 2, found
         return found[0]["status"] if found else "gone"
 
-    def wait_for(self, folder: Path, status: str, seconds: float = 30.0) -> None:
+    def wait_for(self, folder: Path, status: str, seconds: float = LIMIT) -> None:
         """Wait until the window of a folder is so."""
         wait_until(lambda: self.status(folder) == status, seconds, f"a window that is {status}")
 
