@@ -50,6 +50,8 @@ def test_one_sample_is_given_at_once_and_that_is_all(box: RunningBox) -> None:
 
 def test_what_a_shell_started_is_among_the_processes(box: RunningBox) -> None:
     pid = int(box.run("sleep 12345 & echo $!").splitlines()[-1])
+    stat = Path(f"/proc/{pid}/stat")
+    wait_until(lambda: "(sleep) S" in stat.read_text(), what="the sleeping program")
     try:
         seen = next(one for one in once(box, top=100).processes.top if one.pid == pid)
         assert (seen.name, seen.command, seen.state) == ("sleep", "sleep 12345", "sleeping")
