@@ -6,10 +6,12 @@ PLUGINS ?= jupyter agent_skills
 JOBS ?= $(shell n=$$(nproc); echo $$((n > 4 ? 4 : n)))
 INPUTS := pyproject.toml constraints.txt scripts/setup.sh tests/support/npm/package.json extension/package.json
 
-.PHONY: help setup run test lint bench bundle image extension clean
+# How many processes spin beside the tests of `make test-busy`.
+LOAD ?= 2
+.PHONY: help setup run test test-busy lint bench bundle image extension clean
 
 help: ## show this
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
 
 setup: .venv/.run ## install what running a box needs into .venv
 
@@ -25,6 +27,10 @@ run: .venv/.run ## serve a box for WORKSPACE on 127.0.0.1:PORT
 test: lint ## check style, types, import rules and documentation, and run all tests
 	.venv/bin/python -m compileall -q src
 	@scripts/test.sh $(JOBS)
+
+test-busy: lint ## the same on a busy machine: LOAD processes (2) spin beside the tests
+	.venv/bin/python -m compileall -q src
+	@LOAD=$(LOAD) scripts/busy.sh scripts/test.sh $(JOBS)
 
 lint: .venv/.dev ## the checks of `make test` without the tests
 	.venv/bin/ruff check .

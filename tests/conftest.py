@@ -1,23 +1,50 @@
 from __future__ import annotations
 
+import contextlib
 import os
+import shutil
 import signal
+import tempfile
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.support.running import RunningBox, running_box
 
 pytest_plugins = ["tests.support.engine", "tests.support.sharing", "tests.support.vscode"]
+#: Begins the names of the directories of tests, which end with the number of the process that made them.
+PREFIX = "glovebox-tests-"
+#: How many directories of tests that have ended are kept, to be looked at.
+KEPT = 3
 #: Folders whose tests may have to wait until an image, the runtime or a window is made.
 SLOW_TO_BEGIN = ("backends", "bundle", "images", "vscode")
 
 
-def pytest_configure() -> None:
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
     """Let Ctrl-C reach what tests start, also where this runs in the background of a script."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if not hasattr(config, "workerinput") and config.option.basetemp is None:
+        config.option.basetemp = own_directory()
+
+
+def own_directory() -> str:
+    """Where these tests have their directories.
+
+    In pytest's usual place, every pytest of this user that begins closes the way to them for other users.
+    """
+    place = Path(tempfile.gettempdir())
+    ended = []
+    for old in place.glob(f"{PREFIX}[0-9]*"):
+        with contextlib.suppress(FileNotFoundError):  # others remove them as well
+            if not psutil.pid_exists(int(old.name.removeprefix(PREFIX))):
+                ended.append((old.stat().st_mtime, old))
+    for _, old in sorted(ended)[:-KEPT]:
+        shutil.rmtree(old, ignore_errors=True)
+    return str(place / f"{PREFIX}{os.getpid()}")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -34,7 +61,7 @@ def _entered_by_all(tmp_path_factory: pytest.TempPathFactory) -> None:
     for directory in (base, *base.parents):
         if directory.stat().st_uid == os.geteuid() and not directory.stat().st_mode & 0o1000:
             directory.chmod(directory.stat().st_mode | 0o055)
-        if directory.name.startswith("pytest-of-"):
+        if directory.name.startswith(PREFIX):
             break
 
 

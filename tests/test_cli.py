@@ -21,6 +21,7 @@ import pytest
 
 from glovebox import settings
 from tests.support.running import RunningBox, running_box, wait_until
+from tests.support.waiting import LIMIT
 
 
 def glovebox(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -91,7 +92,7 @@ def running_process(tmp_path: Path, **environment: str) -> Iterator[Iterator[str
         yield process.stderr
     finally:
         process.terminate()
-        process.communicate(timeout=20)
+        process.communicate(timeout=LIMIT)
 
 
 def test_the_plugins_a_caller_of_the_reference_names_are_accepted(tmp_path: Path) -> None:
@@ -309,7 +310,7 @@ def test_attaching_needs_a_terminal_but_watching_does_not(box: RunningBox) -> No
         assert piece
         seen += piece
     watching.send_signal(signal.SIGINT)
-    watching.communicate(timeout=20)
+    watching.communicate(timeout=LIMIT)
     assert watching.returncode == 0
 
 

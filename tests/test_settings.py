@@ -46,16 +46,16 @@ def test_a_flag_wins_over_a_variable_and_a_variable_over_the_default() -> None:
 def test_every_setting_can_be_given_by_its_variable_and_by_its_flag(tmp_path: Path) -> None:
     key = tmp_path / "key"
     key.write_text("secret\n")
-    insecure = {"GLOVEBOX_INSECURE": "1", "GLOVEBOX_STATE_DIR": str(tmp_path)}
+    needed = {"GLOVEBOX_INSECURE": "1", "GLOVEBOX_STATE_DIR": str(tmp_path), "GLOVEBOX_USERNAME": "me"}
     samples = {int: "7", bool: "true", str: "DEBUG", tuple: "a"}
     for option in settings.options():
         text = "tmux" if option.name == "terminal" else samples[type(option.default)]
-        from_variable = getattr(settings.load({}, insecure | {option.variable: text}), option.name)
+        from_variable = getattr(settings.load({}, needed | {option.variable: text}), option.name)
         argument = str(key) if option.secret else text
         words = [argument] if not option.flag.startswith("--") else [option.flag, argument]
         if isinstance(option.default, bool):
             words = [option.flag]
-        from_flag = getattr(settings.load(parsed(*words), insecure), option.name)
+        from_flag = getattr(settings.load(parsed(*words), needed), option.name)
         assert from_flag == ("secret" if option.secret else from_variable), option.name
 
 

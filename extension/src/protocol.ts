@@ -82,7 +82,10 @@ export interface Folder {
 
 /** A window introduces itself. */
 export interface Registration {
-  /** Made up by the window when it starts; a window that registers again takes the place of itself. */
+  /**
+   * Made up by the window when it starts. It proves nothing: a window that was connected is recognised by
+   * its secret, and without that a second registration replaces only one that was never used.
+   */
   instance: string;
   /** What the user calls the workspace. */
   name: string;

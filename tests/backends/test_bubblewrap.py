@@ -23,11 +23,11 @@ from glovebox.client.reporting import Reporter
 from glovebox.client.spec import Mount
 from glovebox.errors import BadSpec, NotSupported
 from tests.backends.conftest import CLIENT, PROCESS, ROOT, Place, client_of, killed, run, started
-from tests.backends.test_contract import until
 from tests.backends.test_process import boxes_of, doing, is_clear, server_of
 from tests.server.test_viewer_attacks import VIEW, Seen
 from tests.support.running import running_box
 from tests.support.users import PYTHON_PATH, usable_interpreter
+from tests.support.waiting import until
 
 HOME = Path("~").expanduser()
 

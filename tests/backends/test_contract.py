@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
@@ -17,6 +15,7 @@ import pytest
 from glovebox.client.backend import Silent
 from glovebox.errors import BadSpec, BoxDied, BoxExists, NoSuchBox
 from tests.backends.conftest import FOUND, Place, client_of, run, started
+from tests.support.waiting import LIMIT, until
 
 #: Places where boxes are started, and all others too.
 STARTING = ("process", "bubblewrap", "docker")
@@ -28,21 +27,6 @@ LISTEN = (
     'Listen => 5, ReuseAddr => 1) or die; while ($c = $s->accept) {{ print $c "HTTP/1.0 200 OK\\r\\n\\r\\n'
     "hello\"; close $c }}' >/dev/null 2>&1 &"
 )
-
-
-async def until(condition: Callable[[], Any], what: str, seconds: float = 20.0) -> None:
-    """Wait for a condition, with a limit; it may be a coroutine."""
-    try:
-        async with asyncio.timeout(seconds):
-            while True:
-                met = condition()
-                if asyncio.iscoroutine(met):
-                    met = await met
-                if met:
-                    return
-                await asyncio.sleep(0.01)
-    except TimeoutError:
-        raise AssertionError(f"waited {seconds} s for {what}") from None
 
 
 def free_port() -> int:
@@ -225,7 +209,7 @@ async def test_what_it_prints_can_be_read_and_followed(place: Place) -> None:
         await until(lambda: heard[: len(said)] == said, "what was said")
         assert not following.done()
         await sandbox.stop()
-        await asyncio.wait_for(following, 20)
+        await asyncio.wait_for(following, LIMIT)
 
 
 @where_started

@@ -12,8 +12,8 @@ from glovebox.client.backend import Silent
 from glovebox.client.spec import BoxSpec
 from glovebox.errors import BadSpec, BoxDied
 from tests.backends.conftest import Place, killed, mentioning, run
-from tests.backends.test_contract import until
 from tests.backends.test_process import boxes_of, is_clear
+from tests.support.waiting import until
 
 
 async def test_boxes_are_ready_before_they_are_asked_for_and_more_follow(processes: Place) -> None:

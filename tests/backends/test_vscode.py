@@ -40,10 +40,11 @@ from glovebox.protocol.streams import Output
 from glovebox.protocol.window import Order, Read
 from glovebox.settings import host
 from glovebox.settings.host import HostSettings
-from tests.backends.test_contract import free_port, until
+from tests.backends.test_contract import free_port
 from tests.client.support import cutter, said, talking
 from tests.hub.hubs import QUICK, RunningHub, running_hub
 from tests.hub.window_client import OpenedWindow, opened_window
+from tests.support.waiting import until
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -117,7 +117,7 @@ def test_browsergym_ends_when_the_benchmark_is_killed() -> None:
     finished = subprocess.run([sys.executable, "-c", script], cwd=ROOT, stdout=subprocess.PIPE, text=True)
     folder, *pids = finished.stdout.split()
     assert len(pids) > 2
-    wait_until(lambda: not any(runs(int(pid)) for pid in pids), 30, "the end of BrowserGym and its browser")
+    wait_until(lambda: not any(runs(int(pid)) for pid in pids), what="the end of BrowserGym and its browser")
     shutil.rmtree(folder)
 
 

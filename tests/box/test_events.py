@@ -4,6 +4,7 @@ import asyncio
 
 from glovebox.box.events import EventLog
 from glovebox.protocol.events import ActionOutput, ActionStarted, Event
+from tests.support.waiting import LIMIT
 
 
 def start(log: EventLog, name: str) -> None:
@@ -27,7 +28,7 @@ async def test_a_follower_gets_what_was_and_then_what_comes() -> None:
     await asyncio.sleep(0)
     start(log, "b")
     start(log, "c")
-    events = await asyncio.wait_for(follower, 5)
+    events = await asyncio.wait_for(follower, LIMIT)
     assert [event.action_id for event in events] == ["a", "b", "c"]
 
 
@@ -35,7 +36,7 @@ async def test_following_from_a_number_gives_only_what_is_newer() -> None:
     log = EventLog()
     for name in "abc":
         start(log, name)
-    assert [event.seq for event in await asyncio.wait_for(collect(log, 2, 1), 5)] == [3]
+    assert [event.seq for event in await asyncio.wait_for(collect(log, 2, 1), LIMIT)] == [3]
     assert log.since(3) == []
 
 
@@ -59,4 +60,4 @@ async def test_many_followers_each_get_everything() -> None:
         if number % 7 == 0:
             await asyncio.sleep(0)
     for follower in followers:
-        assert [event.seq for event in await asyncio.wait_for(follower, 5)] == list(range(1, 51))
+        assert [event.seq for event in await asyncio.wait_for(follower, LIMIT)] == list(range(1, 51))

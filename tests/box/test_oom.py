@@ -17,6 +17,7 @@ from glovebox.box.oom import FIRST_NAMESPACE, ControlGroup, Descendants, Kill, M
 from glovebox.protocol.system import SystemSample
 from tests.box.system.memory_group import HUNGRY, enter, memory_group, readable_log
 from tests.support.running import KEY, RunningBox, announced, wait_until
+from tests.support.waiting import LIMIT
 
 RECORD = (
     "3,{number},22725969364,-;Memory cgroup out of memory: Killed process {pid} ({name}) total-vm:2213560kB, "
@@ -272,7 +273,7 @@ def watched(group: Path, log: str) -> tuple[int, int, list[str]]:
     arguments = [sys.executable, "-c", WATCHING, log, HUNGRY]
     python = subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     enter(group, python.pid)
-    said = python.communicate("\n", timeout=30)[0].splitlines()
+    said = python.communicate("\n", timeout=LIMIT)[0].splitlines()
     status, pid = map(int, said[0].split())
     return status, pid, said[1:]
 

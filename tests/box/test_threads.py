@@ -8,6 +8,7 @@ import pytest
 
 from glovebox.box.threads import Threads
 from tests.support.running import wait_until
+from tests.support.waiting import LIMIT
 
 
 @pytest.fixture
@@ -41,7 +42,7 @@ async def test_quick_work_is_done_by_one_thread(threads: Threads) -> None:
 async def test_work_behind_a_stuck_call_is_done_by_another_thread_which_then_ends(threads: Threads) -> None:
     release = threading.Event()
     stuck = [asyncio.ensure_future(threads.run(release.wait, 30)) for _ in range(3)]
-    assert await asyncio.wait_for(threads.run(abs, -1), 10) == 1
+    assert await asyncio.wait_for(threads.run(abs, -1), LIMIT) == 1
     assert not any(call.done() for call in stuck)
     release.set()
     assert await asyncio.gather(*stuck) == [True] * 3
@@ -52,7 +53,7 @@ async def test_what_is_done_before_a_stuck_call_is_told_at_once(threads: Threads
     release = threading.Event()
     quick = [asyncio.ensure_future(threads.run(abs, number)) for number in range(3)]
     stuck = asyncio.ensure_future(threads.run(release.wait, 30))  # in the same turn, so by the same thread
-    assert await asyncio.wait_for(asyncio.gather(*quick), 10) == [0, 1, 2]
+    assert await asyncio.wait_for(asyncio.gather(*quick), LIMIT) == [0, 1, 2]
     assert not stuck.done()
     release.set()
     assert await stuck

@@ -37,8 +37,7 @@ from glovebox.protocol.observations import (
 from glovebox.protocol.tools.base import ImagePart, Tool, ToolCall, ToolResult
 from glovebox.protocol.tools.own import ENTRIES
 from tests.support.running import wait_until
-
-LIMIT = 20
+from tests.support.waiting import LIMIT
 
 
 @pytest.fixture

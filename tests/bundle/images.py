@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.running import KEY, RunningBox, announced, wait_until
+from tests.support.waiting import LIMIT
 
 #: Its own mounts, devices and processes; the network is the machine's, so a box in there can be reached.
 ENTER = """
@@ -67,7 +68,7 @@ class EmptyImage:
                 first = first_process(process)
                 os.kill(first, 15)
                 try:
-                    assert process.wait(15) == 0
+                    assert process.wait(LIMIT) == 0
                 finally:
                     process.kill()
 

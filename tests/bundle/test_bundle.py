@@ -111,7 +111,9 @@ def test_commands_find_the_shell_last_and_nothing_else_of_the_runtime(box: Runni
 def test_a_user_is_made_where_no_program_makes_users(box: RunningBox, image: EmptyImage) -> None:
     assert box.run("echo $EUID $HOME") == "1234 /home/worker"
     assert (image.root / "home/worker").stat().st_uid == 1234
-    assert f"worker:x:1234:0::/home/worker:{ROOT}/tools/bash\n" in (image.root / "etc/passwd").read_text()
+    assert f"worker:x:1234:1234::/home/worker:{ROOT}/tools/bash\n" in (image.root / "etc/passwd").read_text()
+    assert "worker:x:1234:\n" in (image.root / "etc/group").read_text()
+    assert not (image.root / "etc/sudoers").exists()
 
 
 def test_files_are_edited(box: RunningBox) -> None:

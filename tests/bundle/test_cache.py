@@ -16,6 +16,7 @@ from glovebox.client.backend import Level, RuntimeStatus, Silent
 from glovebox.errors import NoBundle
 from tests.bundle.built import settings_with
 from tests.support.running import wait_until
+from tests.support.waiting import LIMIT
 
 
 class Heard(asyncio.Event):
@@ -69,13 +70,13 @@ async def test_one_at_a_time_makes_it_and_what_is_broken_off_leaves_nothing(tmp_
     os.makedirs(tmp_path / "glovebox/.bundle-0.0.1-0123.tar-killed/stage")  # by a builder that was killed
     one, other = Heard(), Heard()
     first = asyncio.create_task(ensure(settings, one))
-    await asyncio.wait_for(one.wait(), 30)
+    await asyncio.wait_for(one.wait(), LIMIT)
     second = asyncio.create_task(ensure(settings, other))
-    await asyncio.wait_for(other.begun.wait(), 30)
+    await asyncio.wait_for(other.begun.wait(), LIMIT)
     assert one.statuses == other.statuses == [RuntimeStatus.BUILDING_RUNTIME]
     assert other.steps == []
     await cancelled(first)
-    await asyncio.wait_for(other.wait(), 30)
+    await asyncio.wait_for(other.wait(), LIMIT)
     assert other.steps[0] == "runtime: interpreter"
     await cancelled(second)
     left = tmp_path / "glovebox"

@@ -12,6 +12,7 @@ import pytest
 
 from tests.bundle.images import first_process
 from tests.support.running import wait_until
+from tests.support.waiting import LIMIT
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a first process")
 
@@ -58,7 +59,7 @@ def first(program: str) -> subprocess.Popen[str]:
 
 def test_orphans_are_taken_in_and_the_status_is_kept() -> None:
     with first(STAY + ORPHANS) as process:
-        _, errors = process.communicate(timeout=30)
+        _, errors = process.communicate(timeout=LIMIT)
     assert process.returncode == 7, errors
 
 
@@ -70,18 +71,18 @@ def test_signals_are_handed_on() -> None:
         for sent in (signal.SIGUSR1, signal.SIGINT, signal.SIGTERM):
             os.kill(number, sent)
             assert process.stdout.readline() == f"{sent.value}\n"
-        assert process.wait(10) == 9
+        assert process.wait(LIMIT) == 9
 
 
 def test_a_death_by_a_signal_has_the_status_that_shells_give_it() -> None:
     with first(STAY + "import os; os.kill(os.getpid(), 9)") as process:
-        process.communicate(timeout=30)
+        process.communicate(timeout=LIMIT)
     assert process.returncode == 128 + 9
 
 
 def test_whoever_is_not_the_first_goes_on() -> None:
     done = subprocess.run([sys.executable, "-c", STAY + "import os; print(os.getppid())"],
-                          capture_output=True, text=True, timeout=30, check=True)  # fmt: skip
+                          capture_output=True, text=True, timeout=LIMIT, check=True)  # fmt: skip
     assert done.stdout == f"{os.getpid()}\n"
 
 
@@ -89,7 +90,7 @@ def test_the_first_process_loads_nothing_of_the_box() -> None:
     """The child asks what its parent has mapped; a box's libraries would be there."""
     look = "import os; print('msgspec' in open('/proc/1/maps').read(), os.getppid())"
     with first(STAY + "import msgspec\n" + look) as process:
-        output, errors = process.communicate(timeout=30)
+        output, errors = process.communicate(timeout=LIMIT)
     assert output == "False 1\n", errors
 
 
@@ -105,4 +106,4 @@ def test_a_box_as_the_first_process_ends_when_it_is_told_to(tmp_path: Path) -> N
         assert box.stdout is not None
         wait_until(lambda: "ready in" in (box.stdout.readline() if box.stdout else ""), what="the box")
         os.kill(first_process(box), signal.SIGTERM)
-        assert box.wait(15) == 0
+        assert box.wait(LIMIT) == 0

@@ -23,7 +23,9 @@ from glovebox.client.spec import BoxSpec
 from glovebox.errors import NoSuchBox, NotSupported
 from glovebox.settings import host
 from glovebox.settings.host import HostSettings
-from tests.support.running import KEY, RunningBox, announced, wait_until
+from tests.support import waiting
+from tests.support.running import KEY, RunningBox, announced
+from tests.support.waiting import LIMIT
 
 
 def settings_for(directory: Path, **environ: str) -> HostSettings:
@@ -185,7 +187,7 @@ class Served:
         """End it. Idempotent."""
         if self.process is not None:
             self.process.send_signal(number)
-            self.process.wait(20)
+            self.process.wait(LIMIT)
             assert self.process.stdout is not None
             self.process.stdout.close()
             self.process = None
@@ -336,7 +338,7 @@ def free_port() -> int:
 
 async def until(path: Path) -> None:
     """Wait until a file is there."""
-    await asyncio.to_thread(wait_until, path.exists, 20, f"{path.name}")
+    await waiting.until(path.exists, path.name)
 
 
 @pytest.fixture

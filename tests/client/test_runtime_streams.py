@@ -26,6 +26,7 @@ from glovebox.protocol.streams import Display, Gap, Missed, Output, Reset, Start
 from glovebox.protocol.terminal import CommandInfo
 from tests.client.support import Cut, Cutter, connected, cutter, runtime, runtime_at, served, until
 from tests.support.running import RunningBox, wait_until
+from tests.support.waiting import LIMIT
 
 __all__ = ["runtime"]
 
@@ -228,7 +229,7 @@ async def test_events_of_a_restarted_box_begin_anew(tmp_path: Path) -> None:
 
 async def _until_output(events: AsyncIterator[object], text: str) -> list[object]:
     seen: list[object] = []
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(LIMIT):
         async for event in events:
             seen.append(event)
             if isinstance(event, ActionOutput) and text in event.text:

@@ -14,10 +14,11 @@ from typing import Any
 import httpx
 
 from tests.support.running import announced, wait_until
+from tests.support.waiting import LIMIT
 
 KEY = "a-key-for-hubs-0123456789"
 #: Seconds; short enough to wait for, long enough for a busy machine.
-QUICK = ("--heartbeat", "1", "--grace", "2")
+QUICK = ("--heartbeat", "2", "--grace", "6")
 
 
 class RunningHub:
@@ -62,7 +63,7 @@ class RunningHub:
         self.client.close()
         self.process.send_signal(how)
         try:
-            return self.process.wait(15)
+            return self.process.wait(LIMIT)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
@@ -84,7 +85,7 @@ class RunningHub:
 
     def wait_for(self, window_id: str, status: str) -> None:
         """Wait until a window is in a state."""
-        wait_until(lambda: self.status(window_id) == status, 20, f"the window to be {status}")
+        wait_until(lambda: self.status(window_id) == status, what=f"the window to be {status}")
 
     def act(self, window_id: str, action: str, **args: Any) -> httpx.Response:
         """Have a window's box carry out an action."""

@@ -36,8 +36,8 @@ def test_a_window_that_registers_is_told_who_it_is_and_is_found(hub: RunningHub)
     folders = [{"name": "a", "path": "/srv/a b"}, {"name": "c", "path": "/srv/c/"}]
     name = uuid.uuid4().hex
     registered = register(hub, name=name, folders=folders, app="Code", remote="ssh", pid=7, trusted=False)
-    assert registered["heartbeat_seconds"] == 1
-    assert registered["grace_seconds"] == 2
+    assert registered["heartbeat_seconds"] == 2
+    assert registered["grace_seconds"] == 6
     window = hub.windows(id=registered["id"])[0]
     assert window["path"] == f"/vscode/windows/{registered['id']}"
     assert window["status"] == "waiting"

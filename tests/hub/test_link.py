@@ -34,8 +34,7 @@ from glovebox.protocol.window import (
     Write,
     Written,
 )
-
-LIMIT = 5.0
+from tests.support.waiting import LIMIT
 
 
 class Wire:

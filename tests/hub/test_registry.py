@@ -126,8 +126,17 @@ def test_a_window_that_cannot_prove_who_it_was_is_a_new_one(registry: Registry) 
     entry, secret = registry.register(said())
     other, _ = registry.register(said(), entry.id, secret + "x")
     assert other.id != entry.id
-    assert registry.others_like(other) == [entry]
+    assert registry.unanswered(other) == [entry]
     assert registry.find(entry.id) is entry
+
+
+def test_a_window_that_was_ever_connected_is_not_replaced_without_its_secret(registry: Registry) -> None:
+    entry, secret = registry.register(said())
+    registry.connect(entry.id, secret)
+    other, _ = registry.register(said())
+    assert registry.unanswered(other) == []
+    registry.disconnected(entry)
+    assert registry.unanswered(other) == []
 
 
 def test_what_is_kept_opens_connections_of_the_next_hub_and_holds_no_secret(time: Time) -> None:

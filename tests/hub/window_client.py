@@ -20,6 +20,7 @@ import socketio  # type: ignore[import-untyped]
 
 from glovebox.protocol import window as say
 from tests.hub.window_hands import No, WindowHands
+from tests.support.waiting import LIMIT
 
 T = TypeVar("T")
 
@@ -27,7 +28,6 @@ KINDS = [
     "run", "run_apart", "input", "end_session", "stat", "read", "write", "put", "land", "drop", "list",
     "glob", "grep", "make_directory", "move", "delete",
 ]  # fmt: skip
-LIMIT = 20.0
 
 
 class Work:

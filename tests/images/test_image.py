@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 import glovebox
-from tests.images.containers import Container, container
+from tests.images.containers import STOCK, Container, container
 from tests.support.engine import BASE, RealEngine
 from tests.support.running import wait_until
 
@@ -38,6 +38,20 @@ def test_commands_run_as_the_user_that_openhands_names(stock: Container) -> None
     assert stock.run("id -un; id -u; id -Gn; pwd") == "openhands\n1000\nroot sudo\n/workspace"
     assert stock.run("sudo id -u") == "0"
     assert stock.run("touch a && stat -c %U a && echo $HOME") == "openhands\n/home/openhands"
+
+
+def test_only_that_user_may_use_sudo_without_a_password(stock: Container) -> None:
+    assert stock.run("sudo cat /etc/sudoers.d/glovebox-1000") == "#1000 ALL=(ALL) NOPASSWD:ALL"
+    assert stock.run("sudo grep -r NOPASSWD /etc/sudoers /etc/sudoers.d | grep -v '#' | wc -l") == "0"
+    assert stock.run("sudo -u daemon sudo -n true 2>&1 | wc -l") != "0"
+
+
+def test_another_user_gets_sudo_if_it_is_asked_for(engine: RealEngine, image: str) -> None:
+    other = ("--username", "other", "--user-id", "2000")
+    for flag, seen in (("--sudo", "0\nroot sudo"), ("--no-sudo", "none\nother")):
+        with container(engine, image, [*STOCK, *other, flag]) as started:
+            wait_until(started.answers, 60, "the box")
+            assert started.run("sudo -n id -u 2>/dev/null || echo none; id -Gn") == seen
 
 
 def test_programs_agents_use_are_there(stock: Container) -> None:
@@ -93,12 +107,12 @@ def test_web_pages_are_refused_without_a_key(stock: Container) -> None:
 
 
 def test_it_is_healthy(stock: Container) -> None:
-    wait_until(lambda: stock.state()["State"]["Health"]["Status"] == "healthy", 30, "its health")
+    wait_until(lambda: stock.state()["State"]["Health"]["Status"] == "healthy", what="its health")
 
 
 def test_orphans_are_taken_in(stock: Container) -> None:
     assert stock.exec("sh", "-c", "sleep 0.05 & sleep 0.05 & exit 0") == 0
-    wait_until(lambda: "sleep" not in stock.run("ps -eo stat,comm"), 10, "them to be gone")
+    wait_until(lambda: "sleep" not in stock.run("ps -eo stat,comm"), what="them to be gone")
 
 
 def test_the_stand_in_refuses_anything_else(stock: Container) -> None:
@@ -128,6 +142,6 @@ def test_it_wants_the_key_that_it_is_given_and_ends_when_it_is_told_to(
 
 def test_without_openhands_it_does_not_serve_others_without_a_key(engine: RealEngine, image: str) -> None:
     with container(engine, image, None) as started:
-        wait_until(lambda: not started.state()["State"]["Running"], 30, "it to end")
+        wait_until(lambda: not started.state()["State"]["Running"], what="it to end")
         assert started.state()["State"]["ExitCode"] == 2
         assert "SESSION_API_KEY" in started.logs()

@@ -95,6 +95,7 @@ def test_the_configuration_becomes_a_container(life: Seen) -> None:
     assert plain["name"] == "oh-s"
     assert plain["image"] == "nikolaik/python-nodejs:python3.12-nodejs22"
     assert (plain["user"], plain["user_id"], plain["browser"]) == ("openhands", 1000, True)
+    assert plain["arguments"] == ["--sudo"]
     assert (plain["workspace"], plain["workspace_in_box"]) == ("", "/workspace")
     assert plain["env"].items() >= {"A": "1", "APP_PORT_1": "51000", "OPENHANDS_SESSION_ID": "s"}.items()
     assert plain["ports"] == {"41000": 0, "51000": 0, "56000": 0}
@@ -103,9 +104,10 @@ def test_the_configuration_becomes_a_container(life: Seen) -> None:
 
 def test_a_process_is_asked_for_nothing_that_only_containers_have(life: Seen) -> None:
     process = life("wishes")["process"]
-    assert [process[name] for name in ("image", "user", "network", "runtime", "ports")] == [
+    assert [process[name] for name in ("image", "user", "arguments", "network", "runtime", "ports")] == [
         "",
         "",
+        [],
         "",
         "",
         {},
@@ -128,7 +130,7 @@ def test_other_wishes_are_honoured(life: Seen) -> None:
     assert saw["networks"] == ["one", "two"]
     assert saw["runtime"] == "runsc"
     assert saw["elsewhere"] == ["0.0.0.0", "10.0.0.1"]
-    assert saw["evaluation"] == ["--browsergym-eval-env", "browsergym/miniwob", "x"]
+    assert saw["evaluation"] == ["--sudo", "--browsergym-eval-env", "browsergym/miniwob", "x"]
     assert saw["names"][0] == "oh-abc"
     assert saw["names"][1].startswith("oh-a-b-c-")
     assert saw["names"][2]

@@ -197,7 +197,7 @@ def test_processes_of_a_plugin_end_with_the_box(tmp_path: Path) -> None:
         pid = told(box, "process")["health"]["pid"]
         wait_until(lambda: bool(psutil.Process(pid).children()), what="its child")
         family = [pid, *(child.pid for child in psutil.Process(pid).children())]
-    wait_until(lambda: not any(map(alive, family)), 5, what="the end of its processes")
+    wait_until(lambda: not any(map(alive, family)), what="the end of its processes")
 
 
 def test_processes_of_a_plugin_end_with_a_box_that_is_killed(tmp_path: Path) -> None:
@@ -207,7 +207,7 @@ def test_processes_of_a_plugin_end_with_a_box_that_is_killed(tmp_path: Path) -> 
         pid = told(box, "process")["health"]["pid"]
         box.process.kill()
         box.process.wait()
-        wait_until(lambda: not alive(pid), 5, what="the end of its process")
+        wait_until(lambda: not alive(pid), what="the end of its process")
 
 
 @pytest.mark.parametrize("name", ["terminal", "files"])

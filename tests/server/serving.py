@@ -18,6 +18,7 @@ from glovebox.box.files.landing import UnpackLimits
 from glovebox.box.files.transfer import Transfer
 from glovebox.box.threads import Threads
 from tests.support.running import wait_until
+from tests.support.waiting import LIMIT
 
 
 def transfer_app(
@@ -51,7 +52,7 @@ def serving(app: ASGIApp) -> Iterator[int]:
         yield port
     finally:
         server.should_exit = True
-        thread.join(10)
+        thread.join(LIMIT)
         assert not thread.is_alive()
 
 

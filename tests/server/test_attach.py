@@ -18,6 +18,7 @@ from websockets.sync.client import ClientConnection, connect
 
 from tests.server.reading import envelope, streaming, until
 from tests.support.running import RunningBox, running_box, wait_until
+from tests.support.waiting import LIMIT
 
 
 class Person:
@@ -286,7 +287,7 @@ def test_watching_does_not_keep_the_box_from_stopping(tmp_path: Path) -> None:
         with contextlib.suppress(ConnectionClosed):
             while True:
                 person.look()
-        assert box.process.wait(10) == 0
+        assert box.process.wait(LIMIT) == 0
 
 
 def test_agents_and_watchers_at_once(box: RunningBox) -> None:

@@ -8,12 +8,13 @@ import pytest
 
 from glovebox.errors import StartupError
 from glovebox.server.binding import address_of, bind
+from tests.support.waiting import LIMIT
 
 
 def test_who_calls_before_anybody_answers_can_wait() -> None:
     with (
         bind("127.0.0.1", 0, "serve") as listener,
-        socket.create_connection(listener.getsockname(), timeout=5) as caller,
+        socket.create_connection(listener.getsockname(), timeout=LIMIT) as caller,
     ):
         caller.sendall(b"GET /alive")
         listener.setblocking(True)

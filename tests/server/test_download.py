@@ -15,6 +15,7 @@ import pytest
 
 from tests.server.serving import descriptors, serving_transfer
 from tests.support.running import wait_until
+from tests.support.waiting import LIMIT
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +26,7 @@ def port() -> Iterator[int]:
 
 @pytest.fixture
 def client(port: int) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=30, trust_env=False) as client:
+    with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=LIMIT, trust_env=False) as client:
         yield client
 
 

@@ -16,6 +16,7 @@ from glovebox.server.event_stream import EventStream
 from tests.server.reading import Message, finished_command, following, messages, until
 from tests.server.serving import serving
 from tests.support.running import RunningBox, running_box
+from tests.support.waiting import LIMIT
 
 
 def last_id(box: RunningBox) -> str:
@@ -98,4 +99,4 @@ def test_streams_end_when_the_box_stops(tmp_path: Path) -> None:
         next(told)
         box.process.terminate()
         list(told)  # ends
-        assert box.process.wait(10) == 0
+        assert box.process.wait(LIMIT) == 0

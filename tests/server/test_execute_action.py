@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.support.running import RunningBox
+from tests.support.waiting import LIMIT
 
 PATH = "/execute_action"
 
@@ -119,7 +120,7 @@ def test_a_slow_command_does_not_delay_a_file_read(box: RunningBox, tmp_path: Pa
         assert box.execute("read", path=str(tmp_path / "a.txt"))["content"] == "quick"
         assert not slow.done()
         fifo.write_text("now")
-        assert slow.result(30) == "now"
+        assert slow.result(LIMIT) == "now"
 
 
 def test_a_file_that_a_running_command_is_about_to_make_is_waited_for(
@@ -135,8 +136,8 @@ def test_a_file_that_a_running_command_is_about_to_make_is_waited_for(
             assert not slow.done()
         read = pool.submit(box.execute, "read", path=str(late))
         fifo.write_text("made")
-        assert slow.result(30) == ""
-        assert read.result(30)["content"] == "made"
+        assert slow.result(LIMIT) == ""
+        assert read.result(LIMIT)["content"] == "made"
 
 
 def test_a_mistyped_argument_is_refused_in_the_form_the_contract_gives_it(box: RunningBox) -> None:

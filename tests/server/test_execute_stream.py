@@ -21,6 +21,7 @@ from glovebox.http.sse import Stream, message
 from tests.server.reading import envelope, joined, messages, streaming, until
 from tests.server.serving import serving
 from tests.support.running import RunningBox, wait_until
+from tests.support.waiting import LIMIT
 
 PATH = "/execute_action_stream"
 
@@ -144,7 +145,7 @@ def test_two_streams_with_one_key_follow_one_run(box: RunningBox, tmp_path: Path
         both = [pool.submit(follow) for _ in range(2)]
         wait_until(lambda: (tmp_path / "log").exists(), what="the command")
         (tmp_path / "gate").write_text("go\n")
-        first, second = (one.result(30) for one in both)
+        first, second = (one.result(LIMIT) for one in both)
     assert first == second
     assert (tmp_path / "log").read_text() == "x\n"
 

@@ -13,6 +13,7 @@ import httpx
 import pytest
 
 from tests.support.running import KEY, RunningBox, running_box, wait_until
+from tests.support.waiting import LIMIT
 
 
 def test_alive_and_server_info_need_no_key(shared_box: RunningBox) -> None:
@@ -161,8 +162,8 @@ def test_stopping_answers_a_waiting_command_and_leaves_nothing_behind(tmp_path: 
         pid_file = tmp_path / "ws" / "pid"
         wait_until(lambda: pid_file.exists() and pid_file.read_text().endswith("\n"), what="the command")
         box.process.send_signal(signal.SIGTERM)
-        assert box.process.wait(15) == 0
-        assert waiting.result(15)["observation"] in ("run", "error")
+        assert box.process.wait(LIMIT) == 0
+        assert waiting.result(LIMIT)["observation"] in ("run", "error")
         assert not Path(f"/proc/{pid_file.read_text().strip()}").exists()
 
 

@@ -8,6 +8,7 @@ import httpx
 import pytest
 
 from tests.server.serving import serving_transfer
+from tests.support.waiting import LIMIT
 
 UNEXPECTED = {"detail": "An unexpected error occurred. Please try again later."}
 
@@ -24,7 +25,7 @@ def working_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def client(working_dir: Path) -> Iterator[httpx.Client]:
     with (
         serving_transfer(str(working_dir)) as port,
-        httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=30, trust_env=False) as client,
+        httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=LIMIT, trust_env=False) as client,
     ):
         yield client
 

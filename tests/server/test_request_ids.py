@@ -28,6 +28,7 @@ from glovebox.box.threads import Threads
 from glovebox.server.request_ids import RequestIds
 from tests.server.serving import serving
 from tests.support.running import RunningBox, running_box, wait_until
+from tests.support.waiting import LIMIT
 
 log = logging.getLogger(__name__)
 ID = "X-Request-ID"
@@ -79,7 +80,7 @@ def app() -> Iterator[ASGIApp]:
 def client(app: ASGIApp) -> Iterator[httpx.Client]:
     with (
         serving(app) as port,
-        httpx.Client(base_url=f"http://127.0.0.1:{port}", trust_env=False, timeout=20) as client,
+        httpx.Client(base_url=f"http://127.0.0.1:{port}", trust_env=False, timeout=LIMIT) as client,
     ):
         yield client
 
@@ -134,7 +135,7 @@ def test_every_request_on_a_connection_has_an_id_of_its_own(client: httpx.Client
 def test_a_trace_of_one_request_does_not_reach_the_next(app: ASGIApp) -> None:
     first = f"GET /told HTTP/1.1\r\nHost: a\r\nX-Request-ID: a\r\ntraceparent: {PARENT}\r\n\r\n"
     second = "GET /told HTTP/1.1\r\nHost: a\r\nX-Request-ID: b\r\nConnection: close\r\n\r\n"
-    with serving(app) as port, socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
+    with serving(app) as port, socket.create_connection(("127.0.0.1", port), timeout=LIMIT) as connection:
         connection.sendall((first + second).encode())  # the second is begun by the end of the first
         with connection.makefile("r", newline="\r\n") as answers:
             bodies = [line for line in answers.read().split("\r\n") if line.startswith(("a ", "b "))]

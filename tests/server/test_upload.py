@@ -20,6 +20,7 @@ from glovebox.box.files.landing import PART_PREFIX, UnpackLimits
 from glovebox.box.threads import Threads
 from tests.server.serving import descriptors, serving, serving_transfer, transfer_app
 from tests.support.running import wait_until
+from tests.support.waiting import LIMIT
 
 BOUNDARY = "----a-boundary"
 
@@ -31,7 +32,7 @@ def port() -> Iterator[int]:
 
 
 def connected(port: int) -> httpx.Client:
-    return httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=30, trust_env=False)
+    return httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=LIMIT, trust_env=False)
 
 
 @pytest.fixture
@@ -569,7 +570,7 @@ def test_a_large_upload_does_not_grow_the_server(tmp_path: Path) -> None:
             assert answer.status_code == 200
     finally:
         process.terminate()
-        process.wait(10)
+        process.wait(LIMIT)
         process.stdout.close()
     assert (tmp_path / "large.bin").stat().st_size == size
     assert peak - before < 10 << 20

@@ -27,6 +27,7 @@ import pytest
 
 from tests.support.certificates import make_authority, make_certificate
 from tests.support.running import wait_until
+from tests.support.waiting import LIMIT
 
 ROOT = Path(__file__).parents[2]
 CACHE = ROOT / ".venv" / "engine"
@@ -225,7 +226,7 @@ class PrivateEngine(RealEngine):
         if self._process is not None and self._process.poll() is None:
             self._process.send_signal(signal.SIGTERM)
             with contextlib.suppress(subprocess.TimeoutExpired):
-                self._process.wait(30)
+                self._process.wait(LIMIT)
         self.close()
         self._port.close()
         _remove(self.directory)

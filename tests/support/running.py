@@ -8,24 +8,17 @@ import re
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx
 
+from tests.support.waiting import LIMIT
+from tests.support.waiting import wait_until as wait_until
+
 KEY = "a-key-for-tests-0123456789"
 ADDRESS = re.compile(r"on (http://\S+) \(ready")
-
-
-def wait_until(condition: Callable[[], bool], seconds: float = 10.0, what: str = "condition") -> None:
-    """Wait for a condition, with a limit."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > deadline:
-            raise AssertionError(f"waited {seconds} s for {what}")
-        time.sleep(0.01)
 
 
 class RunningBox:
@@ -85,7 +78,7 @@ def running_box(
     finally:
         process.send_signal(signal.SIGTERM)
         try:
-            process.wait(15)
+            process.wait(LIMIT)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()

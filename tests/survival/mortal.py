@@ -15,6 +15,7 @@ from typing import Any
 import httpx
 
 from tests.support.running import KEY, announced
+from tests.support.waiting import LIMIT
 
 
 class MortalBox:
@@ -57,7 +58,7 @@ class MortalBox:
     def _signal(self, number: int) -> None:
         if self.process is not None:
             self.process.send_signal(number)
-            self.process.wait(20)
+            self.process.wait(LIMIT)
             assert self.process.stdout is not None
             self.process.stdout.close()
             self.process = None

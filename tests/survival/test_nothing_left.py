@@ -11,6 +11,7 @@ import pytest
 from benchmarks.processes import living
 
 from tests.support.running import RunningBox, running_box, wait_until
+from tests.support.waiting import LIMIT
 
 STUBBORN_CELL = """
 import os, signal, subprocess, threading, time
@@ -52,10 +53,10 @@ def fill(box: RunningBox) -> list[psutil.Process]:
         with box.client.stream("POST", "/execute_action_stream", json=envelope):
             pass  # the action goes on without whoever asked for it
     for mark in ("kernel-busy", "command-busy"):
-        wait_until((box.workspace / mark).exists, 30, what=mark)
+        wait_until((box.workspace / mark).exists, what=mark)
     wait_until(lambda: len(box.client.get("/sessions").json()) == 2, what="the second session")
     wait_until(lambda: "sleep 1000" in names(box), what="its processes")
-    wait_until(lambda: is_page_busy(box), 30, what="a busy page")
+    wait_until(lambda: is_page_busy(box), what="a busy page")
     return [psutil.Process(box.process.pid), *psutil.Process(box.process.pid).children(recursive=True)]
 
 
@@ -85,15 +86,15 @@ def test_nothing_is_left_of_a_box_that_was_stopped(tmp_path: Path, number: signa
         processes = fill(box)
         assert len(processes) > 10, processes
         box.process.send_signal(number)
-        box.process.wait(20)
-        wait_until(lambda: not living(processes), 5, what="the end of all processes")
+        box.process.wait(LIMIT)
+        wait_until(lambda: not living(processes), what="the end of all processes")
 
 
 def test_nothing_is_left_of_a_box_that_is_stopped_while_its_plugins_start(tmp_path: Path) -> None:
     with running_box(tmp_path / "ws", "--plugins", "jupyter", "agent_skills") as box:
         server = psutil.Process(box.process.pid)
-        wait_until(lambda: "ipykernel" in names(box), 20, what="the kernel")
+        wait_until(lambda: "ipykernel" in names(box), what="the kernel")
         processes = [server, *server.children(recursive=True)]
         box.process.terminate()
-        box.process.wait(20)
-        wait_until(lambda: not living(processes), 5, what="the end of all processes")
+        box.process.wait(LIMIT)
+        wait_until(lambda: not living(processes), what="the end of all processes")

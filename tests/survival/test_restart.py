@@ -10,6 +10,7 @@ import tempfile
 from pathlib import Path
 
 from tests.support.running import running_box, wait_until
+from tests.support.waiting import LIMIT
 from tests.survival.mortal import MortalBox, mortal_box
 from tests.survival.test_survival import Asked, alive, running_command
 
@@ -100,7 +101,7 @@ def test_without_a_state_directory_shells_end_with_a_server_that_is_killed(tmp_p
         holder = holder_of(shell)
         assert list(temporary.iterdir())
         box.process.send_signal(signal.SIGKILL)
-        box.process.wait(10)
+        box.process.wait(LIMIT)
         wait_until(lambda: not alive(shell) and not alive(holder), what="the end of shell and holder")
         wait_until(lambda: not list(temporary.iterdir()), what="nothing to be left")
 

@@ -16,6 +16,7 @@ import httpx
 import pytest
 
 from tests.support.running import wait_until
+from tests.support.waiting import LIMIT
 from tests.survival.mortal import MortalBox, mortal_box
 
 KILLS = 100
@@ -58,7 +59,7 @@ class Asked:
 
     def after_kill(self) -> None:
         """The connection breaks with the server."""
-        self._thread.join(20)
+        self._thread.join(LIMIT)
         assert not self._thread.is_alive()
 
     def again(self) -> dict[str, Any]:
@@ -122,13 +123,11 @@ def test_a_command_that_ends_while_nobody_serves_is_answered_afterwards(tmp_path
 
 def test_output_that_was_reported_before_the_kill_is_not_reported_again(tmp_path: Path) -> None:
     with mortal_box(tmp_path) as box:
-        first = box.execute(
-            "run", command="echo one; read -r x; echo two; read -r x; echo three", timeout=0.3
-        )
+        first = box.execute("run", command="echo one; read -r x; echo two; read -r x; echo three", timeout=2)
         assert first["content"] == "one"
         box.kill()
         box.start()
-        second = box.execute("run", command="go", is_input=True, timeout=0.3)
+        second = box.execute("run", command="go", is_input=True, timeout=2)
         assert (second["content"], second["extras"]["metadata"]["prefix"]) == (
             "two",
             "[Below is the output of the previous command.]\n",

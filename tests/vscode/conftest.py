@@ -12,7 +12,7 @@ from glovebox import SyncRuntime
 from tests.vscode.harness.browser import Browser, running_browser
 from tests.vscode.harness.desk import OPEN, Desk, Window
 from tests.vscode.harness.editor import Editor, Program, packaged, running_editor
-from tests.vscode.harness.hub import Hub, running_hub
+from tests.vscode.harness.hub import BRIEF, Hub, running_hub
 
 #: How long the extension may take to be built.
 LIMIT = 600
@@ -74,6 +74,16 @@ def editor(
 def desk(hub: Hub, editor: Editor, browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Desk:
     """What windows are opened on."""
     return Desk(hub, editor, browser, tmp_path_factory.mktemp("folders"))
+
+
+@pytest.fixture
+def brief_desk(desk: Desk, tmp_path: Path) -> Iterator[Desk]:
+    """The same with a hub that gives windows up soon, which those find that are connected meanwhile."""
+    with (
+        running_hub(tmp_path / "state", *BRIEF) as brief,
+        desk.hub.known_as(url=brief.url, key=brief.key),
+    ):
+        yield Desk(brief, desk.editor, desk.browser, desk.place)
 
 
 @pytest.fixture(scope="package")

@@ -12,6 +12,7 @@ from glovebox import BoxSpec, SyncRuntime
 from glovebox.errors import GloveboxError, InvalidKey, NoWindow, SeveralWindows, WindowLeft, WindowPaused
 from glovebox.protocol.observations import ErrorObservation
 from tests.support.running import wait_until
+from tests.support.waiting import LIMIT
 from tests.vscode.harness.desk import Desk, Window
 
 
@@ -34,7 +35,7 @@ def own(own_window: Window) -> Iterator[Window]:
         own_window.hub.wait_for(own_window.folder, "gone")
 
 
-def shown(window: Window, words: str, seconds: float = 30.0) -> None:
+def shown(window: Window, words: str, seconds: float = LIMIT) -> None:
     """Wait until a notification says something."""
     wait_until(lambda: any(words in said for said in window.notifications()), seconds, f"the words {words!r}")
 
@@ -74,11 +75,11 @@ def test_the_user_is_told_of_the_first_action_and_can_stop_it_there(own: Window)
 def test_an_agent_that_is_paused_is_told_so_and_goes_on_when_resumed(own: Window) -> None:
     own.connect()
     with own.agent() as agent, ThreadPoolExecutor(1) as threads:
-        waiting = threads.submit(agent.run, "echo before; sleep 30", session="paused")
-        wait_until(lambda: "before" in own.terminal_text(), 20, "the command")
+        waiting = threads.submit(agent.run, "echo before; sleep 600", session="paused")
+        wait_until(lambda: "before" in own.terminal_text(), what="the command")
         own.command("Glovebox: Pause Agent")
         with pytest.raises(WindowPaused, match="paused"):
-            waiting.result(20)
+            waiting.result(LIMIT)
         own.hub.wait_for(own.folder, "paused")
         with pytest.raises(WindowPaused):
             agent.read("notes.txt")
@@ -95,28 +96,28 @@ def test_a_command_that_ran_on_while_its_agent_was_paused_can_be_interrupted(own
     own.connect()
     with own.agent() as agent, ThreadPoolExecutor(1) as threads:
         waiting = threads.submit(agent.run, "echo endless; sleep 600", session="ran-on")
-        wait_until(lambda: "endless" in own.terminal_text(), 20, "the command")
+        wait_until(lambda: "endless" in own.terminal_text(), what="the command")
         own.command("Glovebox: Pause Agent")
         with pytest.raises(WindowPaused):
-            waiting.result(20)
+            waiting.result(LIMIT)
         own.command("Glovebox: Resume Agent")
         own.hub.wait_for(own.folder, "connected")
         refused = agent.run("echo too early", session="ran-on")
         assert isinstance(refused, ErrorObservation)
         assert refused.error_id == "busy"
-        agent.run("C-c", session="ran-on", is_input=True, timeout=20)
+        agent.run("C-c", session="ran-on", is_input=True, timeout=LIMIT)
         wait_until(lambda: "^C" in own.terminal_text(), what="the interrupt")
-        wait_until(lambda: agent.run("echo free", session="ran-on").content == "free", 20, "a free terminal")
+        wait_until(lambda: agent.run("echo free", session="ran-on").content == "free", what="a free terminal")
 
 
 def test_an_action_under_way_fails_with_the_reason_when_the_user_disconnects(own: Window) -> None:
     own.connect()
     with own.agent() as agent, ThreadPoolExecutor(1) as threads:
-        waiting = threads.submit(agent.run, "echo during; sleep 30", session="leaving")
-        wait_until(lambda: "during" in own.terminal_text(), 20, "the command")
+        waiting = threads.submit(agent.run, "echo during; sleep 600", session="leaving")
+        wait_until(lambda: "during" in own.terminal_text(), what="the command")
         own.command("Glovebox: Disconnect")
         with pytest.raises(WindowLeft, match="disconnected"):
-            waiting.result(20)
+            waiting.result(LIMIT)
     own.hub.wait_for(own.folder, "gone")
 
 
@@ -126,7 +127,7 @@ def test_a_reloaded_window_is_the_same_box_again_by_itself(own: Window) -> None:
     with own.agent() as agent:
         assert agent.run("echo before").content == "before"
         own.reload()
-        own.hub.wait_for(own.folder, "connected", 60)
+        own.hub.wait_for(own.folder, "connected")
         assert own.hub.id_of(own.folder) == before
         assert agent.run("echo after", timeout=60).content == "after"
         assert agent.read("notes.txt").content == "one\ntwo\nthree\n"
@@ -139,7 +140,7 @@ def test_a_window_that_was_disconnected_stays_so_when_it_is_reloaded(own: Window
     own.hub.wait_for(own.folder, "gone")
     own.reload()
     wait_until(lambda: "Glovebox" in own.status(), 60, "the status bar")
-    wait_until(lambda: not psutil.pid_exists(connected["pid"]), 20, "the end of the window of before")
+    wait_until(lambda: not psutil.pid_exists(connected["pid"]), what="the end of the window of before")
     with pytest.raises(AssertionError, match="waited"):
         own.hub.wait_for(own.folder, "connected", 3)
     assert own.status() == "Glovebox"
@@ -187,7 +188,7 @@ def test_a_window_is_a_box_for_whoever_has_its_address_and_the_key(
 ) -> None:
     (listed,) = shared_window.hub.windows(shared_window.folder)
     address = f"{shared_window.hub.url}{listed['path']}"
-    spec = BoxSpec(start_limit=10)
+    spec = BoxSpec(start_limit=LIMIT)
     with SyncRuntime(address, spec, key=shared_window.hub.key, settings=shared_window.hub.settings) as box:
         assert box.run("echo plain box").content == "plain box"
         assert box.read("notes.txt").content == "one\ntwo\nthree\n"
@@ -198,9 +199,9 @@ def test_a_window_is_a_box_for_whoever_has_its_address_and_the_key(
         box.read("notes.txt")
 
 
-def test_a_closed_window_is_gone(desk: Desk) -> None:
-    folder = desk.folder("closed")
-    with desk.window(folder) as window:
+def test_a_closed_window_is_gone(brief_desk: Desk) -> None:
+    folder = brief_desk.folder("closed")
+    with brief_desk.window(folder) as window:
         window.connect()
         window.leave()
-        desk.hub.wait_for(folder, "gone", 40)
+        brief_desk.hub.wait_for(folder, "gone", 2 * LIMIT)

@@ -11,7 +11,7 @@ import pytest
 from glovebox.errors import GloveboxError, NoWindow, WindowLost, WindowUnresponsive
 from glovebox.protocol.observations import CmdOutputObservation
 from tests.support.proxy import Proxy, running_proxy
-from tests.support.running import wait_until
+from tests.support.waiting import LIMIT, wait_until
 from tests.vscode.harness.browser import running_browser
 from tests.vscode.harness.desk import Desk, Window
 
@@ -47,7 +47,7 @@ def test_a_break_of_the_network_within_the_grace_time_loses_and_repeats_nothing(
     before = far.hub.id_of(far.folder)
     with far.agent() as agent, ThreadPoolExecutor(1) as threads:
         waiting = threads.submit(agent.run, COUNTED.format("go"), timeout=60)
-        wait_until((far.folder / "runs").exists, 30, "the command")
+        wait_until((far.folder / "runs").exists, what="the command")
         wire.cut()
         far.hub.wait_for(far.folder, "away")
         (far.folder / "go").touch()
@@ -69,22 +69,38 @@ def test_an_action_during_a_break_waits_for_the_window(far: Window, wire: Proxy)
         assert waiting.result(60).content == "one\ntwo\nthree\n"
 
 
+@pytest.fixture
+def brief_wire(desk: Desk, brief_desk: Desk) -> Iterator[Proxy]:
+    """The network to a hub that gives windows up soon."""
+    with running_proxy(brief_desk.hub.url) as proxy, desk.hub.known_as(url=proxy.url):
+        yield proxy
+
+
+@pytest.fixture
+def brief_window(brief_desk: Desk, brief_wire: Proxy) -> Iterator[Window]:
+    """A window that is connected over it."""
+    with brief_desk.window(brief_desk.folder("brief")) as window:
+        window.connect()
+        yield window
+
+
 def test_a_break_beyond_the_grace_time_is_told_and_the_window_comes_back_as_a_new_one(
-    far: Window, wire: Proxy
+    brief_window: Window, brief_wire: Proxy
 ) -> None:
+    far, wire = brief_window, brief_wire
     before = far.hub.id_of(far.folder)
     with far.agent() as agent, ThreadPoolExecutor(1) as threads:
-        waiting = threads.submit(agent.run, "echo lost; sleep 60", session="lost", timeout=50)
-        wait_until(lambda: "lost" in far.terminal_text(), 30, "the command")
+        waiting = threads.submit(agent.run, "echo lost; sleep 600", session="lost", timeout=500)
+        wait_until(lambda: "lost" in far.terminal_text(), what="the command")
         wire.cut()
         with pytest.raises(WindowLost):
-            waiting.result(60)
+            waiting.result(2 * LIMIT)
         far.hub.wait_for(far.folder, "gone")
         with pytest.raises(GloveboxError) as refused:
             agent.read("notes.txt")
         assert refused.value.code in ("no_such_window", "window_lost")
     wire.mend()
-    far.hub.wait_for(far.folder, "connected", 60)
+    far.hub.wait_for(far.folder, "connected")
     assert far.hub.id_of(far.folder) != before
     with far.agent() as agent:
         assert agent.run("echo back", timeout=60).content == "back"
@@ -97,13 +113,14 @@ def test_a_window_finds_a_hub_that_was_started_again_and_keeps_its_id(
     before = window.hub.id_of(window.folder)
     window.hub.stop(number)
     window.hub.start()
-    window.hub.wait_for(window.folder, "connected", 30)
+    window.hub.wait_for(window.folder, "connected")
     assert window.hub.id_of(window.folder) == before
     with window.agent() as agent:
         assert agent.run("echo again").content == "again"
 
 
-def test_a_window_whose_browser_was_killed_is_told_apart_from_one_that_works(desk: Desk) -> None:
+def test_a_window_whose_browser_was_killed_is_told_apart_from_one_that_works(brief_desk: Desk) -> None:
+    desk = brief_desk
     folder = desk.folder("killed")
     with running_browser() as browser:
         page = Window(browser, folder, desk.hub)
@@ -112,7 +129,7 @@ def test_a_window_whose_browser_was_killed_is_told_apart_from_one_that_works(des
         with page.agent() as agent:
             assert agent.run("echo alive").content == "alive"
             browser.kill()
-            desk.hub.wait_for(folder, "unresponsive", 40)
+            desk.hub.wait_for(folder, "unresponsive")
             with pytest.raises(WindowUnresponsive):
                 agent.read("notes.txt")
             with pytest.raises(WindowUnresponsive):

@@ -12,7 +12,7 @@ from glovebox import SyncRuntime
 from glovebox.protocol.actions import CmdRunAction
 from glovebox.protocol.observations import CmdOutputObservation, ErrorObservation
 from glovebox.protocol.streams import Output
-from tests.support.running import wait_until
+from tests.support.waiting import LIMIT, wait_until
 from tests.vscode.harness.desk import Desk, Window
 
 #: What some of them did to VS Code: no word of their end, or of what they printed.
@@ -48,12 +48,12 @@ def test_a_command_of_any_shape_ends_with_its_output_and_its_exit_code(
     agent: SyncRuntime, shape: str
 ) -> None:
     command, content, code = SHAPES[shape]
-    answer = run(agent, command, timeout=20)
+    answer = run(agent, command, timeout=LIMIT)
     assert (answer.content, answer.metadata.exit_code) == (content, code)
 
 
 def test_quotes_that_are_never_closed_are_an_error_of_the_shell(agent: SyncRuntime) -> None:
-    answer = run(agent, "echo 'never closed", timeout=20)
+    answer = run(agent, "echo 'never closed", timeout=LIMIT)
     assert "unexpected EOF" in answer.content
     assert answer.metadata.exit_code > 0
     assert run(agent, "echo next").content == "next"
@@ -95,28 +95,28 @@ def test_a_shell_that_ends_is_told_and_the_next_command_has_a_new_one(
     agent: SyncRuntime, command: str, status: int
 ) -> None:
     session = f"ends-{status}"
-    answer = run(agent, command, session=session, timeout=20)
+    answer = run(agent, command, session=session, timeout=LIMIT)
     assert answer.metadata.exit_code == status
     assert f"shell itself ended with exit code {status}" in answer.metadata.suffix
-    assert run(agent, "echo alive", session=session, timeout=30).content == "alive"
+    assert run(agent, "echo alive", session=session, timeout=LIMIT).content == "alive"
 
 
 def test_a_command_that_asks_gets_what_the_agent_types(agent: SyncRuntime) -> None:
-    asked = run(agent, "read -p 'Your name? ' name && echo Hello, $name", timeout=2)
+    asked = run(agent, "read -p 'Your name? ' name && echo Hello, $name", timeout=10)
     assert asked.metadata.exit_code == -1
     assert "Your name?" in asked.content
     assert "timed out" in asked.metadata.suffix
-    answer = run(agent, "Ada", is_input=True, timeout=20)
+    answer = run(agent, "Ada", is_input=True, timeout=LIMIT)
     assert answer.content.endswith("Hello, Ada")
     assert answer.metadata.exit_code == 0
 
 
 def test_a_command_is_not_started_while_another_runs_which_ctrl_c_ends(agent: SyncRuntime) -> None:
-    first = run(agent, "echo begun; sleep 60", session="busy", timeout=2)
+    first = run(agent, "echo begun; sleep 600", session="busy", timeout=10)
     assert (first.content, first.metadata.exit_code) == ("begun", -1)
     second = run(agent, "echo second", session="busy")
     assert "NOT executed" in second.metadata.suffix
-    ended = run(agent, "C-c", session="busy", is_input=True, timeout=20)
+    ended = run(agent, "C-c", session="busy", is_input=True, timeout=LIMIT)
     assert ended.metadata.exit_code == 130
     assert run(agent, "echo third", session="busy").content == "third"
 
@@ -126,7 +126,7 @@ def test_sessions_run_beside_each_other(agent: SyncRuntime) -> None:
         waits = threads.submit(
             run, agent, "until test -e met; do sleep 0.05; done; echo met", session="waits"
         )
-        assert run(agent, "touch met; echo done", session="meets", timeout=30).content == "done"
+        assert run(agent, "touch met; echo done", session="meets", timeout=LIMIT).content == "done"
         assert waits.result().content == "met"
 
 
@@ -150,14 +150,14 @@ def dated(desk: Desk) -> Iterator[None]:
 def test_a_shell_that_tells_its_commands_with_their_time_is_understood(agent: SyncRuntime) -> None:
     seen = []
     for number in range(4):
-        answer = run(agent, f"echo dated {number}; (exit {number})", session="dated", timeout=20)
+        answer = run(agent, f"echo dated {number}; (exit {number})", session="dated", timeout=LIMIT)
         assert answer.metadata.exit_code == number
         seen.append(answer.content)
     # That a shell is of this kind shows with its first command, whose output may be gone by then.
     assert seen[-2:] == ["dated 2", "dated 3"]
-    asked = run(agent, "read -p 'Which? ' which; echo got $which; (exit 4)", session="dated", timeout=2)
+    asked = run(agent, "read -p 'Which? ' which; echo got $which; (exit 4)", session="dated", timeout=10)
     assert (asked.content, asked.metadata.exit_code) == ("Which?", -1)
-    answer = run(agent, "this", session="dated", is_input=True, timeout=20)
+    answer = run(agent, "this", session="dated", is_input=True, timeout=LIMIT)
     assert answer.content.endswith("got this")
     assert answer.metadata.exit_code == 4
 
@@ -182,17 +182,17 @@ def test_what_the_user_types_in_the_terminal_does_not_confuse_the_next_command(
     window.command("Terminal: Focus Terminal")
     window.type("echo by-$((1 + 1))-hand\n")
     wait_until(lambda: "by-2-hand" in window.terminal_text(), what="the user's command")
-    assert run(agent, "echo mine again", session="ours", timeout=20).content == "mine again"
+    assert run(agent, "echo mine again", session="ours", timeout=LIMIT).content == "mine again"
 
 
 def test_a_terminal_that_the_user_closes_is_told_and_replaced(agent: SyncRuntime, window: Window) -> None:
     with ThreadPoolExecutor(1) as threads:
-        waiting = threads.submit(run, agent, "echo waiting; sleep 60", session="closed", timeout=50)
-        wait_until(lambda: "waiting" in window.terminal_text(), 20, "the command")
+        waiting = threads.submit(run, agent, "echo waiting; sleep 600", session="closed", timeout=500)
+        wait_until(lambda: "waiting" in window.terminal_text(), what="the command")
         window.command("Terminal: Kill the Active Terminal Instance")
         answer = waiting.result()
     assert "ended" in answer.metadata.suffix
-    assert run(agent, "echo again", session="closed", timeout=30).content == "again"
+    assert run(agent, "echo again", session="closed", timeout=LIMIT).content == "again"
 
 
 # A shell that tells VS Code nothing about its commands.
@@ -209,10 +209,10 @@ def plain(desk: Desk) -> Iterator[SyncRuntime]:
     with desk.window(desk.folder("plain", {".vscode/settings.json": settings})) as window:
         # VS Code looks for shells when it opens a first terminal, and may take another until it knows them.
         window.command("Terminal: Create New Terminal")
-        wait_until(lambda: window.terminal_text() != "", 30, "a prompt")
+        wait_until(lambda: window.terminal_text() != "", what="a prompt")
         window.connect()
         with window.agent() as agent:
-            assert run(agent, "readlink /proc/$$/exe", timeout=30).content == os.path.realpath("/bin/sh")
+            assert run(agent, "readlink /proc/$$/exe", timeout=LIMIT).content == os.path.realpath("/bin/sh")
             yield agent
 
 
@@ -221,16 +221,16 @@ def plain(desk: Desk) -> Iterator[SyncRuntime]:
 )
 def test_a_shell_without_integration_runs_commands_too(plain: SyncRuntime, shape: str) -> None:
     command, content, code = SHAPES[shape]
-    answer = run(plain, command, timeout=20)
+    answer = run(plain, command, timeout=LIMIT)
     assert (answer.content, answer.metadata.exit_code) == (content, code)
 
 
 def test_a_shell_without_integration_remembers_its_directory(plain: SyncRuntime) -> None:
-    assert run(plain, "mkdir -p below && cd below", timeout=20).metadata.exit_code == 0
-    assert run(plain, "pwd", timeout=20).content.endswith("/plain/below")
+    assert run(plain, "mkdir -p below && cd below", timeout=LIMIT).metadata.exit_code == 0
+    assert run(plain, "pwd", timeout=LIMIT).content.endswith("/plain/below")
 
 
 def test_a_shell_without_integration_is_interrupted_too(plain: SyncRuntime) -> None:
-    assert run(plain, "echo begun; sleep 60", session="busy", timeout=4).content == "begun"
-    assert run(plain, "C-c", session="busy", is_input=True, timeout=20).metadata.exit_code == 130
-    assert run(plain, "echo next", session="busy", timeout=20).content == "next"
+    assert run(plain, "echo begun; sleep 600", session="busy", timeout=10).content == "begun"
+    assert run(plain, "C-c", session="busy", is_input=True, timeout=LIMIT).metadata.exit_code == 130
+    assert run(plain, "echo next", session="busy", timeout=LIMIT).content == "next"

@@ -40,7 +40,7 @@ def test_a_window_without_a_folder_is_listed_and_says_what_is_missing(desk: Desk
 
     with desk.empty_window() as window:
         window.command("Glovebox: Connect")
-        wait_until(lambda: len(empty()) == 1, 30, "a window without a folder")
+        wait_until(lambda: len(empty()) == 1, what="a window without a folder")
         spec = BoxSpec(name=empty()[0])
         new = desk.place / "new.txt"
         with SyncRuntime("vscode", spec, settings=desk.hub.settings, patience=2) as agent:

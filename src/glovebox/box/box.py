@@ -141,10 +141,10 @@ def _prepare(settings: Settings) -> int | None:
     """
     name = settings.username
     own = name == settings.command_environment.get("USER") and name not in ("root", "openhands")
-    if not name or own:
+    if not name or (own and not settings.sudo):
         ensure_directory(settings.working_dir)
         return None
-    user_id = ensure_user(name, settings.user_id)
+    user_id = ensure_user(name, settings.user_id, sudo=settings.sudo)
     ensure_directory(settings.working_dir)
     give_directory(settings.working_dir, user_id, settings.sandbox_group_id)
     if os.geteuid() == 0:

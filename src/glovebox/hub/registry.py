@@ -114,11 +114,16 @@ class Registry:
         self._entries[entry.id] = entry
         return entry, secret
 
-    def others_like(self, entry: Entry) -> list[Entry]:
-        """What is left of the same window from before."""
+    def unanswered(self, entry: Entry) -> list[Entry]:
+        """Earlier registrations of the same window that it never used, as it did not get the answer.
+
+        One that was ever connected is not among them: only its secret proves that a window is the same.
+        """
         same = entry.registration.instance
         return [
-            one for one in self._entries.values() if one.registration.instance == same and one is not entry
+            one
+            for one in self._entries.values()
+            if one.registration.instance == same and one is not entry and not one.met
         ]
 
     def connect(self, window_id: str, secret: str) -> Entry:

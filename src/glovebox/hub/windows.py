@@ -82,7 +82,7 @@ class Windows:
             WindowError: there are too many.
         """
         entry, secret = self._registry.register(checked(said), known_id, known_secret)
-        for old in self._registry.others_like(entry):
+        for old in self._registry.unanswered(entry):
             self._remove(old, WindowLost, "It registered again, under another id.")
         window = self._open.get(entry.id)
         if window is None:

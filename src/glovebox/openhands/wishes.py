@@ -59,7 +59,7 @@ def box_spec(
         browser=config.enable_browser,
         user=_user(config) if own else "",
         user_id=_user_id(config) if own else 1000,
-        arguments=_arguments(config),
+        arguments=_arguments(config, in_container=own),
         network="host" if own and sandbox.use_host_network else "",
         networks=tuple(sandbox.additional_networks) if own else (),
         runtime=CONTAINER_RUNTIMES.get(sandbox.remote_runtime_class or "", "") if own else "",
@@ -136,9 +136,11 @@ def _user_id(config: Config) -> int:
     return int(RUNTIME_UID or (1000 if config.run_as_openhands else 0))
 
 
-def _arguments(config: Config) -> tuple[str, ...]:
+def _arguments(config: Config, *, in_container: bool) -> tuple[str, ...]:
+    """In its containers, OpenHands lets the agent's user become root."""
+    sudo = ("--sudo",) if in_container else ()
     wanted = config.sandbox.browsergym_eval_env
-    return ("--browsergym-eval-env", *wanted.split(" ")) if wanted is not None else ()
+    return (*sudo, "--browsergym-eval-env", *wanted.split(" ")) if wanted is not None else sudo
 
 
 def _publish_address(config: Config) -> str:

@@ -36,7 +36,8 @@ class Folder(Message):
 class Registration(Message):
     """A window introduces itself."""
 
-    #: Made up by the window when it starts; a window that registers again takes the place of itself.
+    #: Made up by the window when it starts. It proves nothing: a window that was connected is recognised by
+    #: its secret, and without that a second registration replaces only one that was never used.
     instance: str
     #: What the user calls the workspace.
     name: str

@@ -123,6 +123,10 @@ class Settings:
         1000, flag="--user-id", variable="GLOVEBOX_USER_ID", parse=int, metavar="UID",
         help="Numeric id for that user when it has to be created.",
     )  # fmt: skip
+    sudo: bool = setting(
+        False, flag="--sudo", variable="GLOVEBOX_SUDO", parse=parse_flag,
+        help="Let that user become root with sudo, without a password. In a container only.",
+    )  # fmt: skip
     su_to_user: bool = setting(
         True, flag="--su-to-user", variable="SU_TO_USER", parse=parse_flag,
         help="Run the shell as that user; off runs it as the user of the server.",
@@ -344,6 +348,8 @@ def _check(settings: Settings) -> None:
     check_log_level(settings.log_level)
     if settings.keep_sessions and not settings.state_dir:
         raise SettingsError("--keep-sessions needs a --state-dir to find the sessions again.")
+    if settings.sudo and not settings.username:
+        raise SettingsError("--sudo needs a --username: it is for the user whose shell it is.")
     if settings.browsergym_eval_env and not settings.enable_browser:
         raise SettingsError(
             "Browser environment is not enabled in config, but browsergym_eval_env is set. "

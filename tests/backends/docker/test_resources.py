@@ -18,6 +18,7 @@ from glovebox.errors import BadSpec
 from tests.backends.conftest import run
 from tests.backends.docker.conftest import MakeBackend, started
 from tests.support.engine import RealEngine
+from tests.support.waiting import LIMIT
 
 NETWORKS = ("glovebox-test-one", "glovebox-test-two")
 
@@ -122,7 +123,7 @@ async def test_ports_of_programs_in_the_box_are_reached(docker: DockerBackend) -
 
 async def _text(client: httpx.AsyncClient, url: str) -> str:
     """What is there, as soon as something is."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(LIMIT):
         while True:
             try:
                 return (await client.get(url)).text
@@ -146,7 +147,7 @@ async def test_the_log_of_a_box_can_be_followed_to_its_end(docker: DockerBackend
         assert first.startswith("Glovebox serves /workspace")
         assert first in [line async for line in box.logs()]
         await box.stop()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(LIMIT):
             rest = [line async for line in lines]
         assert "Stop with Ctrl-C." in rest
         lines = box.logs(follow=True)

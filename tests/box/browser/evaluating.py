@@ -20,6 +20,7 @@ from glovebox.box.browser import wire
 from glovebox.box.browser.wire import Look, Ready, Seen, Setup, Step, Survey, Tabs, Told
 from tests.support.chromium import CHROMIUM
 from tests.support.running import wait_until
+from tests.support.waiting import LIMIT
 
 TASK = "miniwob.click-test"
 _START_LIMIT = 90.0
@@ -130,7 +131,7 @@ class Worker:
         self.hang_up()
         self.process.send_signal(signal.SIGTERM)
         try:
-            return self.process.wait(20)
+            return self.process.wait(LIMIT)
         finally:
             if self.process.poll() is None:
                 self.process.kill()

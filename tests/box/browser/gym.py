@@ -14,6 +14,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
+from tests.support.waiting import LIMIT
+
 
 class Observed(NamedTuple):
     """What BrowserGym says of a page after a step."""
@@ -38,7 +40,7 @@ class Gym:
         assert self._process.stdout is not None
         print(json.dumps(actions), file=self._process.stdin, flush=True)
         line = self._process.stdout.readline()
-        assert line, f"BrowserGym has ended: exit status {self._process.wait(10)}"
+        assert line, f"BrowserGym has ended: exit status {self._process.wait(LIMIT)}"
         return Observed(**json.loads(line))
 
 
@@ -58,7 +60,7 @@ def running_gym(executable: str) -> Iterator[Gym]:
     finally:
         process.stdin.close()
         try:
-            process.wait(30)
+            process.wait(LIMIT)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()

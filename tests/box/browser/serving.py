@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
+from tests.support.waiting import LIMIT
+
 PAGES = Path(__file__).parent / "pages"
 #: What stands in a page for the address of the server that is another site to the browser.
 OTHER_SITE = b"OTHER_SITE"
@@ -143,4 +145,4 @@ def serving(host: str = "127.0.0.1", other: str = "") -> Iterator[str]:
         server.closing.set()
         server.shutdown()
         server.server_close()
-        thread.join(10)
+        thread.join(LIMIT)

@@ -15,6 +15,7 @@ from playwright.async_api import Error as PlaywrightError
 from glovebox.box.browser.worker.acting import Acting
 from tests.box.browser.hands import Hands, OpenTabs, Site
 from tests.support.chromium import CHROMIUM, FLAGS
+from tests.support.waiting import LIMIT
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -27,7 +28,7 @@ def address() -> Iterator[str]:
         yield f"http://127.0.0.1:{site.server_port}"
         site.closing.set()
         site.shutdown()
-        thread.join(10)
+        thread.join(LIMIT)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

@@ -9,6 +9,29 @@ import pytest
 from glovebox.box.browser.addresses import file_allowed, resolver_rules, why_closed
 
 PORT = 4321
+#: Pages of Chromium itself, also as browsers read what others would not.
+OWN_PAGES = [
+    "chrome://version",
+    "CHROME://version/",
+    "chrome:version",
+    "chrome://version:99999",
+    "chrome://[x",
+    "ch\trome://version",
+    "\x01 chrome://settings",
+    "chrome-untrusted://terminal/",
+    "chrome-extension://mhjfbmdgcfjbbpaeojofohoefgiehjai/index.html",
+    "devtools://devtools/bundled/inspector.html",
+    "chrome-search://local-ntp/",
+    "chrome-error://other/",
+    "view-source:chrome://version",
+    "View-Source: view-source:chrome://version",
+    "about:version",
+    "about:",
+    "about:blanket",
+    "javascript:alert(1)",
+    "filesystem:http://127.0.0.1/temporary/x",
+    "mailto:me@example.org",
+]
 
 
 @pytest.mark.parametrize(
@@ -20,6 +43,10 @@ PORT = 4321
         f"ws://box.example.org:{PORT}/x",
         f"  http://0.0.0.0:{PORT}/ ",
         f"view-source:http://127.0.0.1:{PORT}/",
+        f"localhost:{PORT}/alive",
+        f"127.0.0.1:{PORT}",
+        f"http:\\\\127.0.0.1:{PORT}\\alive",
+        f"ht\ttp://127.0.0.1:{PORT}/",
     ],
 )
 def test_the_port_of_the_box_is_closed_under_every_name(url: str) -> None:
@@ -34,6 +61,11 @@ def test_the_port_of_the_box_is_closed_under_every_name(url: str) -> None:
         "http://127.0.0.1:4322/",
         "https://example.org/",
         "about:blank",
+        "about:blank#part",
+        "ABOUT:Blank",
+        "blob:http://example.org/0",
+        "view-source:https://example.org/",
+        "chrome-error://chromewebdata/",
         "data:text/html,x:4321",
         "http://[bad",
         "",
@@ -41,6 +73,11 @@ def test_the_port_of_the_box_is_closed_under_every_name(url: str) -> None:
 )
 def test_other_addresses_are_open(url: str) -> None:
     assert why_closed(url, [PORT], "/workspace") is None
+
+
+@pytest.mark.parametrize("url", OWN_PAGES)
+def test_pages_of_the_browser_itself_are_closed(url: str) -> None:
+    assert "is closed to the browser" in str(why_closed(url, [PORT], "/workspace"))
 
 
 def test_the_usual_port_of_a_scheme_counts() -> None:
@@ -66,7 +103,8 @@ def test_files_are_open_in_the_workspace_only(tmp_path: Path) -> None:
     assert file_allowed(place, str(workspace))
     for url in (
         outside.as_uri(), f"{place}/link.html", f"{place}/../outside.txt", f"{place}/%2e%2e/outside.txt",
-        "file:///etc/passwd", "file:///", "file://host/share", f"{place}x/in.html", f"{place}/a%00b",
+        "file:///etc/passwd", "file:///", "file://host/share", "file:etc/passwd", "file:/etc/passwd", "file://[",
+        f"{place}\\..\\outside.txt", f"{place}x/in.html", f"{place}/a%00b",
     ):  # fmt: skip
         assert not file_allowed(url, str(workspace)), url
     assert "outside the workspace" in str(why_closed("view-source:file:///etc/passwd", [], str(workspace)))

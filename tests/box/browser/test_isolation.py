@@ -14,7 +14,9 @@ import pytest
 
 from glovebox.box.browser.finding import find_chromium
 from tests.box.browser.pages import Browser
+from tests.box.browser.test_addresses import OWN_PAGES
 from tests.support.running import RunningBox, running_box
+from tests.support.waiting import LIMIT
 
 #: Everything a script can ask a server with; each puts down what came of it.
 TRIES = """<!doctype html><title>Tries</title><output id=said></output><script>
@@ -38,6 +40,17 @@ const worker = new Worker(URL.createObjectURL(new Blob([code])));
 worker.onmessage = (event) => tell(event.data);
 navigator.sendBeacon(`http://${box}/alive`, "x");
 </script>"""
+#: How a page may lead to another.
+WAYS = {
+    "/link": "<a href='TARGET'>Go</a>",
+    "/blank": "<a href='TARGET' target=_blank>Go</a>",
+    "/open": "<button onclick='window.open(`TARGET`)'>Go</button>",
+    "/location": "<button onclick='location = `TARGET`'>Go</button>",
+    "/form": "<form action='TARGET'><button>Go</button></form>",
+    "/frame": "<iframe src='TARGET'></iframe>",
+    "/meta": "<meta http-equiv=refresh content='0;url=TARGET'>",
+}
+PDF_VIEWER = "chrome-extension://mhjfbmdgcfjbbpaeojofohoefgiehjai/index.html"
 REFUSED = "no-events no-fetch no-image no-post no-script no-socket no-worker"
 
 
@@ -47,9 +60,10 @@ class Page(BaseHTTPRequestHandler):
     box = ""
 
     def do_GET(self) -> None:
-        if self.path == "/to-the-box":
+        way, _, target = self.path.partition("?")
+        if way in ("/to-the-box", "/redirect"):
             self.send_response(302)
-            self.send_header("Location", f"http://{self.box}/alive")
+            self.send_header("Location", target or f"http://{self.box}/alive")
             self.end_headers()
             return
         self.send_response(200)
@@ -62,7 +76,8 @@ class Page(BaseHTTPRequestHandler):
             return f"<title>Frames</title><iframe src='http://{self.box}/alive'></iframe>"
         if self.path == "/form":
             return f"<form action='http://{self.box}/alive'><button>Send</button></form>"
-        return TRIES.replace("BOX", self.box)
+        way, _, target = self.path.partition("?")
+        return WAYS.get(way, TRIES).replace("BOX", self.box).replace("TARGET", target)
 
     def log_message(self, format: str, *args: object) -> None:
         """Say nothing."""
@@ -84,7 +99,7 @@ def attacker(open_box: RunningBox) -> Iterator[str]:
     yield f"http://127.0.0.1:{server.server_port}"
     server.shutdown()
     server.server_close()
-    thread.join(10)
+    thread.join(LIMIT)
 
 
 def test_scripts_of_a_page_cannot_reach_the_box(open_box: RunningBox, attacker: str) -> None:
@@ -150,7 +165,42 @@ def test_chromium_calls_nobody_by_itself(tmp_path: Path) -> None:
         assert "site.example" in asked[0]
     server.shutdown()
     server.server_close()
-    thread.join(10)
+    thread.join(LIMIT)
+
+
+# Pages of Chromium itself.
+
+
+@pytest.mark.attack
+@pytest.mark.parametrize("url", OWN_PAGES)
+def test_pages_of_the_browser_itself_are_not_shown(browser_box: RunningBox, url: str) -> None:
+    browser = Browser(browser_box)
+    browser.go("about:blank")
+    seen = browser.act(f"goto({url!r})")
+    assert "is closed to the browser" in seen.error
+    assert seen.url == "about:blank"
+    assert browser.read(url).error
+    assert browser.act("noop(0)").url == "about:blank"
+
+
+@pytest.mark.attack
+@pytest.mark.parametrize("way", ["link", "blank", "open", "location", "form", "frame", "redirect", "meta"])
+@pytest.mark.parametrize(
+    "url", ["chrome://version", "about:version", "devtools://devtools/bundled/inspector.html", PDF_VIEWER]
+)
+def test_no_page_leads_to_one_of_the_browser_itself(
+    open_box: RunningBox, attacker: str, url: str, way: str
+) -> None:
+    browser = Browser(open_box)
+    browser.act(f'goto("{attacker}/{way}?{url}")')
+    if way in ("link", "blank"):
+        browser.act("click(<link 'Go'>)")
+    elif way in ("open", "location", "form"):
+        browser.act("click(<button 'Go'>)")
+    for page in browser.act("noop(200)").extras["open_pages_urls"]:
+        assert page.startswith(("http://", "about:blank", "chrome-error://chromewebdata/"))
+    while len(browser.act("noop(0)").extras["open_pages_urls"]) > 1:
+        browser.act("tab_close()")
 
 
 # Files.

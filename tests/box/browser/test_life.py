@@ -18,6 +18,7 @@ from benchmarks.processes import living
 from tests.box.browser.pages import Browser
 from tests.support.running import KEY, RunningBox, announced, running_box, wait_until
 from tests.support.users import PYTHON_PATH, usable_interpreter
+from tests.support.waiting import LIMIT
 
 USER = "nobody"
 
@@ -97,9 +98,9 @@ def test_it_ends_with_the_box(tmp_path: Path, number: signal.Signals) -> None:
         assert Path(profile).is_dir()
         assert len(processes) > 5
         box.process.send_signal(number)
-        box.process.wait(20)
-        wait_until(lambda: not living(processes), 10, what="the end of Chromium")
-        wait_until(lambda: not Path(profile).exists(), 10, what="the end of its profile")
+        box.process.wait(LIMIT)
+        wait_until(lambda: not living(processes), what="the end of Chromium")
+        wait_until(lambda: not Path(profile).exists(), what="the end of its profile")
 
 
 def test_its_process_is_started_again_when_it_was_killed(tmp_path: Path) -> None:
@@ -112,7 +113,7 @@ def test_its_process_is_started_again_when_it_was_killed(tmp_path: Path) -> None
             lambda: box.client.get("/browser").json()["state"] == "stopped", what="its end to be noticed"
         )
         assert not browser.go("data:text/html,<h1>Again</h1>").error
-        wait_until(lambda: not living(processes), 10, what="the end of the old Chromium")
+        wait_until(lambda: not living(processes), what="the end of the old Chromium")
 
 
 def test_a_step_whose_process_is_killed_is_answered(tmp_path: Path) -> None:
@@ -137,13 +138,13 @@ def test_a_browser_outlives_a_server_that_is_killed(tmp_path: Path, same_port: b
         Browser(box).go(page)
         pid = box.client.get("/browser").json()["pid"]
         box.process.kill()
-        box.process.wait(10)
+        box.process.wait(LIMIT)
         with restarted(tmp_path / "ws", state, box.url.rpartition(":")[2] if same_port else "0") as again:
             seen = Browser(again).act("noop(0)")
             assert seen.url == (page if same_port else "about:blank")
             assert (again.client.get("/browser").json()["pid"] == pid) is same_port
             processes = chromiums(again)
-        wait_until(lambda: not living(processes), 10, what="the end of Chromium")
+        wait_until(lambda: not living(processes), what="the end of Chromium")
         assert not psutil.pid_exists(pid)
 
 
@@ -165,7 +166,7 @@ def restarted(workspace: Path, state: str, port: str) -> Iterator[RunningBox]:
             yield box
     finally:
         process.terminate()
-        process.wait(20)
+        process.wait(LIMIT)
         process.stdout.close()
 
 

@@ -276,6 +276,6 @@ def test_a_chromium_that_was_killed_is_started_again(strict: Browser, site: str)
     pid = strict.box.client.get("/browser").json()["pid"]
     os.kill(pid, signal.SIGKILL)
     wait_until(
-        lambda: strict.box.client.get("/browser").json().get("pid") not in (pid, None), 20, "a new one"
+        lambda: strict.box.client.get("/browser").json().get("pid") not in (pid, None), what="a new one"
     )
     assert strict.go(f"{site}/plain.html").bid("heading 'A heading'")

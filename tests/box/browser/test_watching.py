@@ -14,6 +14,7 @@ from PIL import Image
 
 from tests.box.browser.pages import Browser
 from tests.support.running import RunningBox, running_box
+from tests.support.waiting import LIMIT
 
 BLUE = "data:text/html,<title>Blue</title><body style='background:rgb(0,0,255)'>"
 RED = "data:text/html,<title>Red</title><body style='background:rgb(255,0,0)'>"
@@ -98,7 +99,9 @@ def test_two_people_can_watch(browser_box: RunningBox) -> None:
 def watching(box: RunningBox) -> Any:
     """A screencast, on a connection of its own."""
     headers = {"X-Session-API-Key": box.key}
-    return httpx.stream("GET", f"{box.url}/browser/screencast", headers=headers, timeout=20, trust_env=False)
+    return httpx.stream(
+        "GET", f"{box.url}/browser/screencast", headers=headers, timeout=LIMIT, trust_env=False
+    )
 
 
 def test_dialogs_are_told_as_events(browser_box: RunningBox) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import sys
 from collections.abc import AsyncIterator, Callable
@@ -16,7 +15,9 @@ from mcp.client.client import Client
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 
-from tests.support.running import RunningBox, wait_until
+from tests.support.running import RunningBox
+from tests.support.waiting import until as until
+from tests.support.waiting import wait_until
 
 SCRIPT = Path(__file__).parent / "scripted.py"
 #: `new` speaks the newest version of the protocol, the others the one with a handshake.
@@ -53,7 +54,7 @@ def wait_for(
     box: RunningBox, name: str, condition: Callable[[dict[str, Any]], bool], what: str = "a state"
 ) -> dict[str, Any]:
     """Wait until what is told of a server fulfils a condition."""
-    wait_until(lambda: condition(told(box, name)), 20, f"{what} of {name}")
+    wait_until(lambda: condition(told(box, name)), what=f"{what} of {name}")
     return told(box, name)
 
 
@@ -111,8 +112,3 @@ async def names(client: Client) -> list[str]:
 def words(result: mcp_types.CallToolResult) -> str:
     """The text of a result."""
     return "".join(block.text for block in result.content if isinstance(block, mcp_types.TextContent))
-
-
-async def until(condition: Callable[[], bool], what: str = "condition") -> None:
-    """Wait for a condition while the event loop goes on."""
-    await asyncio.to_thread(wait_until, condition, 20, what)

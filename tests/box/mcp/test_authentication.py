@@ -11,6 +11,7 @@ import pytest
 
 from tests.box.mcp.speaking import connected, keys, names, post, scripted
 from tests.support.running import KEY, RunningBox, running_box
+from tests.support.waiting import LIMIT
 
 PATHS = [
     ("GET", "/mcp/sse"), ("GET", "/sse"), ("POST", "/mcp/messages/"), ("POST", "/messages/"),
@@ -30,7 +31,7 @@ def box(routing_box: RunningBox) -> Iterator[RunningBox]:
 @pytest.fixture
 def stranger(box: RunningBox) -> Iterator[httpx.Client]:
     """Whoever shows only what a test gives them."""
-    with httpx.Client(base_url=box.url, trust_env=False, timeout=30) as client:
+    with httpx.Client(base_url=box.url, trust_env=False, timeout=LIMIT) as client:
         yield client
 
 

@@ -14,6 +14,7 @@ import pytest
 
 from tests.box.mcp.speaking import SCRIPT, call, connected, keys, post, put, ready, scripted
 from tests.support.running import KEY, RunningBox, running_box, wait_until
+from tests.support.waiting import LIMIT
 from tests.survival.mortal import MortalBox, mortal_box
 
 USER = "nobody"
@@ -36,7 +37,7 @@ async def test_a_box_ends_promptly_with_sessions_open_and_leaves_no_process(tmp_
                 assert client.server_info is not None
                 assert client.server_info.name == "glovebox"
                 box.process.terminate()
-                assert box.process.wait(10) == 0
+                assert box.process.wait(LIMIT) == 0
         wait_until(lambda: not any(map(psutil.pid_exists, pids)), what="the end of its servers")
 
 

@@ -28,6 +28,7 @@ from tests.box.mcp.speaking import (
     words,
 )
 from tests.support.running import RunningBox, wait_until
+from tests.support.waiting import LIMIT
 
 CHANGED = "notifications/tools/list_changed"
 
@@ -77,7 +78,7 @@ async def test_clients_of_the_newest_version_are_told_on_the_stream_they_opened(
     post(box, scripted("one"))
     async with connected(box, "new") as client, client.listen(tools_list_changed=True) as events:
         post(box, scripted("one"), scripted("two"))
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(LIMIT):
             assert await anext(aiter(events)) == ToolsListChanged()
         assert "two_echo" in await names(client)
 
@@ -109,13 +110,13 @@ async def test_calls_of_servers_that_stay_go_on_and_those_of_others_end(
         await asyncio.to_thread(running, box, "stays")
         await asyncio.to_thread(running, box, "goes")
         post(box, scripted("stays"), scripted("third"))
-        ended = await asyncio.wait_for(going, 20)
+        ended = await asyncio.wait_for(going, LIMIT)
         assert ended.is_error
         assert "goes" in words(ended)
         assert words(await client.call_tool("third_echo", {"text": "new"})) == "new"
         assert not staying.done()
         gate.touch()
-        assert words(await asyncio.wait_for(staying, 20)) == "unblocked"
+        assert words(await asyncio.wait_for(staying, LIMIT)) == "unblocked"
     assert (told(box, "stays")["pid"], told(box, "stays")["restarts"]) == (pid, 0)
 
 

@@ -11,6 +11,7 @@ import pytest
 from tests.box.mcp.conftest import Remote
 from tests.box.mcp.speaking import call, connected, names, put, ready, told, wait_for, words
 from tests.support.running import RunningBox
+from tests.support.waiting import LIMIT
 
 WAYS = {"http": "/mcp", "sse": "/sse"}
 
@@ -79,7 +80,7 @@ async def test_a_server_that_goes_away_is_found_again(box: RunningBox, remote: R
         await asyncio.to_thread(wait_for, box, "far", lambda info: info["running"] == 1)
         await asyncio.to_thread(remote.stop)
         try:
-            ended = await asyncio.wait_for(pending, 30)
+            ended = await asyncio.wait_for(pending, LIMIT)
             assert ended.is_error
             await asyncio.to_thread(wait_for, box, "far", lambda info: info["state"] != "ready")
         finally:

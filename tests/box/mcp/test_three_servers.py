@@ -16,6 +16,7 @@ from tests.box.mcp.conftest import Remote
 from tests.box.mcp.speaking import connected, names, put, ready, running, told, until, wait_for, words
 from tests.support.node import MODULES, needs_npm, node
 from tests.support.running import RunningBox
+from tests.support.waiting import LIMIT
 
 CHANGED = "notifications/tools/list_changed"
 LONG = "everything_trigger-long-running-operation"
@@ -87,7 +88,7 @@ async def test_one_that_is_killed_costs_its_own_call_and_comes_back(
         await asyncio.to_thread(running, three, "everything")
         await asyncio.to_thread(running, three, "own")
         os.kill(before["everything"]["pid"], signal.SIGKILL)
-        ended = await asyncio.wait_for(doomed, 20)
+        ended = await asyncio.wait_for(doomed, LIMIT)
         assert ended.is_error
         assert words(ended) == (
             f"Error calling tool '{LONG}': The MCP server 'everything' ended during the call."
@@ -95,7 +96,7 @@ async def test_one_that_is_killed_costs_its_own_call_and_comes_back(
         assert words(await client.call_tool("own_echo", {"text": "there"})) == "there"
         assert not blocked.done()
         gate.touch()
-        assert words(await asyncio.wait_for(blocked, 20)) == "unblocked"
+        assert words(await asyncio.wait_for(blocked, LIMIT)) == "unblocked"
         restarts = before["everything"]["restarts"] + 1
 
         def again(info: dict[str, Any]) -> bool:
@@ -129,7 +130,7 @@ async def test_lists_that_follow_each_other_are_in_force_at_once(
             listed = await names(client)
             assert {name.partition("_")[0] for name in listed} == {"everything", "own"}
         assert told(three, "everything")["pid"] == pid
-        assert not (await asyncio.wait_for(slow, 30)).is_error
+        assert not (await asyncio.wait_for(slow, LIMIT)).is_error
 
         put(three, own=servers["own"])
         for client, heard in ((sse, sse_heard), (http, http_heard)):
@@ -146,7 +147,7 @@ async def test_lists_that_follow_each_other_are_in_force_at_once(
         )
         assert "+09:00" in json.dumps(converted.structured_content)
         gate.touch()
-        assert words(await asyncio.wait_for(blocked, 20)) == "unblocked"
+        assert words(await asyncio.wait_for(blocked, LIMIT)) == "unblocked"
 
 
 async def test_prompts_and_resources_are_under_the_same_roof(

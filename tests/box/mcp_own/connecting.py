@@ -145,7 +145,7 @@ def raw(workspace: Path, *flags: str) -> Iterator[Raw]:
             yield Raw(process)
             if process.stdin is not None:
                 process.stdin.close()
-            process.wait(20)
+            process.wait(LIMIT)
     finally:
         if process.poll() is None:
             process.kill()

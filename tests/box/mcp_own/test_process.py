@@ -13,6 +13,7 @@ import pytest
 
 from tests.box.mcp_own.connecting import Raw, environment, raw
 from tests.support.running import wait_until
+from tests.support.waiting import LIMIT
 
 
 def family(server: Raw) -> list[psutil.Process]:
@@ -44,7 +45,7 @@ def test_nothing_is_left_when_it_ends(tmp_path: Path, how: str | signal.Signals)
             b'{"jsonrpc":"2.0","id":99,"method":"tools/call",'
             b'"params":{"name":"run","arguments":{"command":"touch seen; sleep 1002","session":"other"}}}'
         )
-        wait_until((tmp_path / "ws" / "seen").exists, 20, "the command")
+        wait_until((tmp_path / "ws" / "seen").exists, what="the command")
         started = family(server)
         assert len(started) >= 6
         if isinstance(how, signal.Signals):
@@ -53,8 +54,8 @@ def test_nothing_is_left_when_it_ends(tmp_path: Path, how: str | signal.Signals)
             assert server.process.stdin is not None
             server.process.stdin.close()
             server.process.stdin = None
-        assert server.process.wait(20) == 0
-        wait_until(lambda: gone(started), 20, "all processes to end")
+        assert server.process.wait(LIMIT) == 0
+        wait_until(lambda: gone(started), what="all processes to end")
 
 
 def test_only_messages_go_through_the_standard_streams(tmp_path: Path) -> None:
@@ -122,10 +123,10 @@ def test_a_client_that_reads_nothing_does_not_keep_it_from_ending(tmp_path: Path
             b'{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"_meta":{"progressToken":"p"},'
             b'"name":"run","arguments":{"command":"touch seen; seq 1000000"}}}'
         )
-        wait_until((tmp_path / "ws" / "seen").exists, 20, "the command")
+        wait_until((tmp_path / "ws" / "seen").exists, what="the command")
         server.process.send_signal(signal.SIGTERM)
-        assert server.process.wait(20) == 0
-        wait_until(lambda: gone(started), 20, "all processes to end")
+        assert server.process.wait(LIMIT) == 0
+        wait_until(lambda: gone(started), what="all processes to end")
 
 
 def glovebox(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:

@@ -9,6 +9,7 @@ import httpx
 
 from tests.server.reading import Message, envelope, streaming
 from tests.support.running import KEY, RunningBox
+from tests.support.waiting import LIMIT
 
 
 class Cells:
@@ -78,6 +79,6 @@ class Asking(threading.Thread):
 
     def content(self) -> str:
         """What it was answered with."""
-        self.join(30)
+        self.join(LIMIT)
         assert not self.is_alive(), "the cell was not answered"
         return self._content

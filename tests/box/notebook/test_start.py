@@ -20,7 +20,7 @@ def failure(box: RunningBox) -> str:
         found: dict[str, Any] = plugins["jupyter"]
         return found
 
-    wait_until(lambda: info()["state"] == "failed", 30, "the failure")
+    wait_until(lambda: info()["state"] == "failed", what="the failure")
     return str(info()["error"])
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import httpx
 
 from tests.support.running import wait_until
+from tests.support.waiting import LIMIT
 from tests.survival.mortal import MortalBox, mortal_box
 
 
@@ -51,11 +52,11 @@ def test_a_cell_of_the_earlier_server_is_waited_for(tmp_path: Path) -> None:
         )
         asking = threading.Thread(target=lambda: _ignored(box, code), daemon=True)
         asking.start()
-        wait_until((box.workspace / "running").exists, 20, "the first cell")
+        wait_until((box.workspace / "running").exists, what="the first cell")
         box.kill()
-        asking.join(20)
+        asking.join(LIMIT)
         box.start()
-        wait_until(lambda: kernels(box)["main"]["state"] == "busy", 20, "the busy kernel")
+        wait_until(lambda: kernels(box)["main"]["state"] == "busy", what="the busy kernel")
         threading.Timer(0.3, (box.workspace / "go").touch).start()
         assert run(box, "print(x)") == "7"
 

@@ -15,6 +15,7 @@ import pytest
 from glovebox.protocol.system import SystemSample
 from tests.server.reading import Message, following, messages
 from tests.support.running import RunningBox, running_box, wait_until
+from tests.support.waiting import LIMIT
 from tests.survival.mortal import mortal_box
 
 
@@ -49,6 +50,8 @@ def test_one_sample_is_given_at_once_and_that_is_all(box: RunningBox) -> None:
 
 def test_what_a_shell_started_is_among_the_processes(box: RunningBox) -> None:
     pid = int(box.run("sleep 12345 & echo $!").splitlines()[-1])
+    stat = Path(f"/proc/{pid}/stat")
+    wait_until(lambda: "(sleep) S" in stat.read_text(), what="the sleeping program")
     try:
         seen = next(one for one in once(box, top=100).processes.top if one.pid == pid)
         assert (seen.name, seen.command, seen.state) == ("sleep", "sleep 12345", "sleeping")
@@ -58,10 +61,11 @@ def test_what_a_shell_started_is_among_the_processes(box: RunningBox) -> None:
 
 
 def test_work_is_seen_by_every_reader_for_itself(box: RunningBox) -> None:
+    box.run("while :; do :; done &")
     with samples(box, interval=0.3, count=3) as slow, samples(box, interval=0.1, count=6) as fast:
         next(slow), next(fast)
-        box.run("for i in {1..100000}; do :; done")
         slow_rest, fast_rest = list(slow), list(fast)
+    box.run("kill %; wait")
     assert (len(slow_rest), len(fast_rest)) == (2, 5)
     assert max(sample.processes.cpu_percent for sample in slow_rest) > 0
     assert max(sample.processes.cpu_percent for sample in fast_rest) > 0
@@ -107,7 +111,7 @@ def test_a_stream_ends_with_the_box(tmp_path: Path) -> None:
         next(told)
         box.process.send_signal(signal.SIGTERM)
         assert list(told) == []
-        box.process.wait(15)
+        box.process.wait(LIMIT)
 
 
 def test_the_memory_monitor_logs_while_the_box_runs(

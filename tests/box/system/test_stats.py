@@ -35,7 +35,7 @@ def test_the_first_look_tells_the_cpu_time_since_the_process_began() -> None:
     busy = "sum(number * number for number in range(3_000_000)); "
     code = f"from glovebox.box.system.stats import Stats; {busy}print(Stats().look().resources.cpu_percent)"
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert 5 < float(told) <= 110
+    assert 0 < float(told) <= 110
 
 
 def test_looks_at_the_same_time_tell_the_same() -> None:

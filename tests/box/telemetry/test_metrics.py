@@ -14,6 +14,7 @@ from prometheus_client.samples import Sample
 import glovebox
 from tests.box.telemetry.collector import before_all_others
 from tests.support.running import RunningBox, running_box, wait_until
+from tests.support.waiting import LIMIT
 
 ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs" / "operations.md"
@@ -73,8 +74,8 @@ def test_an_action_that_runs_is_counted_while_it_does(measured: RunningBox, tmp_
         running = threads.submit(measured.run, f"until test -e {go}; do sleep 0.02; done")
         wait_until(lambda: read(measured, "glovebox_actions_running") == 1, what="a running action")
         go.touch()
-        running.result(20)
-    assert read(measured, "glovebox_actions_running") == 0
+        running.result(LIMIT)
+    wait_until(lambda: read(measured, "glovebox_actions_running") == 0, what="the end of the action")
 
 
 def test_plugins_are_shown_with_their_state_and_what_they_count(measured: RunningBox) -> None:

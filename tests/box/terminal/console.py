@@ -17,8 +17,7 @@ from glovebox.box.terminal.manager import Terminal
 from glovebox.protocol.actions import CmdRunAction
 from glovebox.protocol.events import ActionOutput
 from glovebox.protocol.observations import CmdOutputObservation, ErrorObservation
-
-LIMIT = 20.0
+from tests.support.waiting import LIMIT, until
 
 
 class Console:
@@ -100,7 +99,4 @@ async def console(
 
 async def eventually(condition: Callable[[], bool], what: str) -> None:
     """Wait for something that happens outside, within a limit."""
-    async with asyncio.timeout(LIMIT):
-        while not condition():  # noqa: ASYNC110  what happens outside sets no event
-            await asyncio.sleep(0.01)
-    assert condition(), what
+    await until(condition, what)

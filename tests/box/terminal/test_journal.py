@@ -29,6 +29,7 @@ from glovebox.box.terminal.journal import (
 from glovebox.box.terminal.story import summarize
 from glovebox.box.threads import Threads
 from glovebox.protocol.terminal import Bill, Limits
+from tests.support.waiting import LIMIT
 
 OPENED = Opened(name="main", created=1.5, cwd="/é\n", rows=24, columns=80, limits=Limits(memory=5))
 IDENTITY = Identity(number=7, session_token="s", start_token="t", directory="/tmp/x", position=9)
@@ -175,11 +176,11 @@ async def test_what_is_appended_while_it_is_written_anew_is_kept(path: Path, thr
 
     def slow(entries: list[Entry]) -> list[Entry]:
         loop.call_soon_threadsafe(reading.set)
-        assert gate.wait(20)
+        assert gate.wait(LIMIT)
         return summarize(entries)
 
     compacting = asyncio.ensure_future(journal.compact(slow, threads))
-    await asyncio.wait_for(reading.wait(), 20)
+    await asyncio.wait_for(reading.wait(), LIMIT)
     late: list[Entry] = [began(2), ended(2), Answered(id="id2", action_id="id2")]
     for entry in late:
         journal.append(entry)

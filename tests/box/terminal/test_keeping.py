@@ -16,6 +16,7 @@ from glovebox.box.events import EventLog
 from glovebox.box.terminal.manager import Terminal
 from glovebox.settings import current_user
 from tests.box.terminal.console import eventually
+from tests.support.waiting import LIMIT
 
 
 def terminal_of(tmp_path: Path, *, username: str = "", state: bool = False, kind: str = "pty") -> Terminal:
@@ -66,7 +67,7 @@ async def test_a_process_runs_with_its_files_without_input_and_tells_its_status(
         environment={"WHERE": "{directory}"},
         files={"given": b"in {directory}\n"},
     )
-    assert await asyncio.wait_for(asyncio.shield(kept.exited), 10) == 3
+    assert await asyncio.wait_for(asyncio.shield(kept.exited), LIMIT) == 3
     told = await kept.printed()
     assert told.splitlines() == [str(tmp_path), f"in {kept.directory}", kept.directory]
     assert os.stat(kept.directory).st_mode & 0o777 == 0o700
@@ -84,7 +85,7 @@ async def test_a_signal_reaches_the_process_and_what_it_runs(terminal: Terminal)
         lambda: [child.name() for child in psutil.Process(kept.pid).children()] == ["sleep"], "the condition"
     )
     kept.signal(signal.SIGINT)
-    assert await asyncio.wait_for(asyncio.shield(kept.exited), 10) == 128 + signal.SIGINT
+    assert await asyncio.wait_for(asyncio.shield(kept.exited), LIMIT) == 128 + signal.SIGINT
     kept.signal(signal.SIGINT)  # to nobody
 
 
@@ -108,13 +109,13 @@ async def test_a_name_is_taken_until_its_process_is_closed(terminal: Terminal) -
 
 async def test_a_program_that_does_not_exist_says_so(terminal: Terminal) -> None:
     kept = await terminal.keeper.keep("one", ["no-such-program-here"])
-    assert await asyncio.wait_for(asyncio.shield(kept.exited), 10) == 127
+    assert await asyncio.wait_for(asyncio.shield(kept.exited), LIMIT) == 127
     assert "no-such-program-here" in await kept.printed()
 
 
 async def test_only_the_end_of_much_output_is_told(terminal: Terminal) -> None:
     kept = await terminal.keeper.keep("one", ["sh", "-c", "seq 200000; echo last"])
-    await asyncio.wait_for(asyncio.shield(kept.exited), 30)
+    await asyncio.wait_for(asyncio.shield(kept.exited), LIMIT)
     told = await kept.printed(100)
     assert told.endswith("200000\nlast\n")
     assert len(told) <= 100
@@ -149,7 +150,7 @@ async def test_the_next_server_finds_what_was_left(tmp_path: Path, kind: str) ->
     assert (found.pid, found.directory) == (pid, directory)
     assert after.keeper.state_file("notes") == state
     os.mkdir(tmp_path / "go")
-    assert await asyncio.wait_for(asyncio.shield(found.exited), 10) == 5
+    assert await asyncio.wait_for(asyncio.shield(found.exited), LIMIT) == 5
     assert (await found.printed()).split() == ["before", "after"]
     await found.close()
     await after.close()
@@ -171,7 +172,7 @@ async def test_a_process_is_of_the_sandbox_user(tmp_path: Path) -> None:
         "one", ["sh", "-c", "id -un; cat {directory}/given; touch {directory}/mine && echo can"],
         files={"given": b"given\n"}, cwd="/",
     )  # fmt: skip
-    assert await asyncio.wait_for(asyncio.shield(kept.exited), 10) == 0
+    assert await asyncio.wait_for(asyncio.shield(kept.exited), LIMIT) == 0
     assert (await kept.printed()).split() == ["nobody", "given", "can"]
     assert os.stat(kept.directory).st_uid == pwd.getpwnam("nobody").pw_uid
     await terminal.close()
@@ -188,8 +189,8 @@ async def test_input_and_output_may_be_pipes(terminal: Terminal) -> None:
             inward.close()
             return outward.read()
 
-    assert await asyncio.wait_for(asyncio.to_thread(talk), 10) == b"\nhello"
-    assert await asyncio.wait_for(asyncio.shield(kept.exited), 10) == 4
+    assert await asyncio.wait_for(asyncio.to_thread(talk), LIMIT) == b"\nhello"
+    assert await asyncio.wait_for(asyncio.shield(kept.exited), LIMIT) == 4
     assert await kept.printed() == "aside\n"
     await kept.close()
 
@@ -203,7 +204,7 @@ async def test_a_start_that_is_given_up_leaves_nothing_and_everything_else_goes_
     other = await keeper.keep("other", ["sleep", "1000"])
     seconds = f"1000.{os.getpid()}"
     starting = asyncio.create_task(keeper.keep("one", ["sleep", seconds]))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(LIMIT):
         while asked and keeper.kept("one") is None:  # noqa: ASYNC110  the moment is short
             await asyncio.sleep(0)
     starting.cancel()

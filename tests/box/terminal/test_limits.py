@@ -26,7 +26,8 @@ async def limited(
     assert "rest" not in answer.content.split()
     assert answer.metadata.exit_code > 0
     after = await shell.run('echo "$$ $kept ${PWD##*/}"', session=session)
-    assert after.content.splitlines()[-1] == f"{pid} yes sub"
+    # Bash may tell of a job that was killed before or after this.
+    assert f"{pid} yes sub" in after.content.splitlines()
     return answer
 
 

@@ -10,6 +10,7 @@ from glovebox.errors import SessionTaken
 from glovebox.protocol.events import SessionChanged
 from glovebox.protocol.observations import ErrorObservation
 from tests.box.terminal.console import Console, eventually
+from tests.support.waiting import LIMIT
 
 
 def entered(session: Session) -> list[Command]:
@@ -140,5 +141,5 @@ async def test_a_command_that_runs_when_a_person_comes_is_answered(shell: Consol
     session.take(session)
     assert isinstance(await shell.answer("C-c", is_input=True), ErrorObservation)
     session.type(b"it\r")
-    answer = await shell.poll(timeout=10, blocking=True)
+    answer = await shell.poll(timeout=LIMIT, blocking=True)
     assert (answer.content, answer.metadata.exit_code) == ("it\ngot it", 0)

@@ -89,7 +89,7 @@ async def test_a_reader_that_is_far_behind_still_sees_the_end(tmp_path: Path, ki
         script = "touch begun; head -c 6000000 /dev/zero | tr '\\0' x; touch made; (exit 5)"
         running = asyncio.ensure_future(shell.run(script, blocking=True))
         await eventually((shell.workspace / "begun").exists, "it runs")
-        wait_until((shell.workspace / "made").exists, 20, "the output")  # the event loop is busy elsewhere
+        wait_until((shell.workspace / "made").exists, what="the output")  # the event loop is busy elsewhere
         assert (await running).metadata.exit_code == 5
 
 

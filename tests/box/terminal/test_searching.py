@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from glovebox.box.terminal.searching import SHOWN, Match, SearchError, search, shorten, visible
+from tests.support.waiting import LIMIT
 
 LINES = b"zero\r\none\r\ntwo\r\nthree needle\r\nfour\r\nfive\r\nsix needle\r\nseven\r\n"
 
@@ -212,7 +213,7 @@ def test_what_takes_for_ever_ends_even_if_the_one_who_asked_is_gone() -> None:
             time.sleep(0.01)
         asking.kill()
     assert matching is not None
-    matching.wait(timeout=20)
+    matching.wait(LIMIT)
 
 
 def test_plain_text_is_stopped_between_blocks() -> None:

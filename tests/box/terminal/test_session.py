@@ -12,7 +12,10 @@ import pytest
 
 from glovebox.protocol.observations import CmdOutputMetadata, CmdOutputObservation, ErrorObservation
 from tests.box.terminal.console import Console, console, eventually
+from tests.support.waiting import LIMIT
 
+#: Goes on until a file is there, so that an answer on a busy machine is not too late to see it running.
+UNTIL_GO = "until [ -e go ]; do sleep 0.02; done"
 CONTINUED = "[Below is the output of the previous command.]\n"
 HINT = (
     "You may wait longer to see additional output by sending empty command '', send other commands to "
@@ -114,11 +117,12 @@ async def test_steady_output_is_no_silence(impatient: Console) -> None:
 
 async def test_a_hard_timeout_is_reported_and_the_command_runs_on(shell: Console) -> None:
     begin = time.monotonic()
-    answer = await shell.run("sleep 0.6; echo woke", timeout=0.25)
+    answer = await shell.run(f"{UNTIL_GO}; echo woke", timeout=0.25)
     assert time.monotonic() - begin >= 0.25
+    (shell.workspace / "go").touch()
     assert (answer.content, answer.metadata.exit_code) == ("", -1)
     assert answer.metadata.suffix == f"\n[The command timed out after 0.25 seconds. {HINT}"
-    later = await shell.poll(timeout=10)
+    later = await shell.poll(timeout=LIMIT)
     assert (later.content, later.metadata.exit_code, later.metadata.prefix) == ("woke", 0, "")
 
 
@@ -128,17 +132,17 @@ async def test_a_whole_number_of_seconds_is_written_as_a_float(shell: Console) -
 
 
 async def test_a_blocking_command_may_be_silent(impatient: Console) -> None:
-    assert await impatient.output("sleep 0.6; echo done", blocking=True, timeout=10) == "done"
+    assert await impatient.output("sleep 0.6; echo done", blocking=True, timeout=LIMIT) == "done"
     answer = await impatient.run("sleep 60", blocking=True, timeout=0.5)
     assert "timed out after 0.5 seconds" in answer.metadata.suffix
 
 
 async def test_each_report_has_what_came_since_the_last(shell: Console) -> None:
-    first = await shell.run("for i in 1 2 3; do echo $i; read -r line; done", timeout=0.2)
+    first = await shell.run("for i in 1 2 3; do echo $i; read -r line; done", timeout=1)
     assert (first.content, first.metadata.prefix) == ("1", "")
-    second = await shell.type("go", timeout=0.2)
+    second = await shell.type("go", timeout=1)
     assert (second.content, second.metadata.prefix) == ("2", CONTINUED)
-    third = await shell.type("go", timeout=0.2)
+    third = await shell.type("go", timeout=1)
     assert (third.content, third.metadata.prefix) == ("3", CONTINUED)
     nothing = await shell.poll(timeout=0.1)
     assert (nothing.content, nothing.metadata.prefix) == ("", CONTINUED)
@@ -182,7 +186,8 @@ async def test_several_commands_at_once_are_refused(shell: Console) -> None:
 
 
 async def test_a_command_that_ended_between_calls_is_reported_by_a_poll(shell: Console) -> None:
-    await shell.run("sleep 1; echo done > marker; echo done; (exit 5)", timeout=0.1)
+    await shell.run(f"{UNTIL_GO}; echo done > marker; echo done; (exit 5)", timeout=0.1)
+    (shell.workspace / "go").touch()
     await eventually((shell.workspace / "marker").exists, "the command goes on")
     answer = await shell.poll()
     assert (answer.content, answer.metadata.exit_code) == ("done", 5)
@@ -190,10 +195,15 @@ async def test_a_command_that_ended_between_calls_is_reported_by_a_poll(shell: C
 
 
 async def test_a_command_that_ended_between_calls_makes_room_for_the_next(shell: Console) -> None:
-    await shell.run("sleep 1; echo done", timeout=0.1)
-    while (answer := await shell.run("echo next")).metadata.exit_code == -1:
-        assert answer.content == ""
-        await asyncio.sleep(0.02)
+    pid = int(await shell.output("echo $$"))
+    await shell.run(f"{UNTIL_GO}; echo done", timeout=0.1)
+    refused = await shell.run("echo next")
+    assert (refused.content, refused.metadata.exit_code) == ("", -1)
+    (shell.workspace / "go").touch()
+    (command,) = shell.terminal.session("main").commands.of_session("main")[1:]
+    await eventually(lambda: command.info().state == "ended", "the command ended")
+    await eventually(lambda: _has_the_terminal(pid), "the prompt")
+    answer = await shell.run("echo next")
     assert answer.content == "done\n\n\necho next\nnext"
     assert answer.metadata.prefix == ""
     assert await shell.output("echo clean") == "clean"
@@ -201,7 +211,8 @@ async def test_a_command_that_ended_between_calls_makes_room_for_the_next(shell:
 
 async def test_input_for_a_command_that_ended_is_not_run_as_a_command(shell: Console) -> None:
     pid = int(await shell.output("echo $$"))
-    await shell.run("sleep 0.2; touch marker", timeout=0.05)
+    await shell.run(f"{UNTIL_GO}; touch marker", timeout=0.05)
+    (shell.workspace / "go").touch()
     looks = 0
 
     def at_the_prompt() -> bool:
@@ -217,7 +228,7 @@ async def test_input_for_a_command_that_ended_is_not_run_as_a_command(shell: Con
 
 
 async def test_control_c_interrupts(shell: Console) -> None:
-    await shell.run("sleep 100; echo the rest must not run", timeout=0.1)
+    await shell.run("sleep 100; echo the rest must not run", timeout=0.5)
     answer = await shell.type("C-c")
     assert (answer.content, answer.command) == ("^C", "C-c")
     assert answer.metadata.exit_code == 130
@@ -231,12 +242,12 @@ async def test_control_c_interrupts_a_loop_of_the_shell_itself(shell: Console) -
 
 
 async def test_control_z_stops_and_control_d_ends_input(shell: Console) -> None:
-    await shell.run("cat", timeout=0.1)
+    await shell.run("cat", timeout=1)
     stopped = await shell.type("C-z")
     assert stopped.content == "^Z\n[1]+  Stopped                 cat"
     assert stopped.metadata.exit_code == 148
-    await shell.run("fg", timeout=0.1)
-    echoed = await shell.type("echo me", timeout=0.2)
+    await shell.run("fg", timeout=1)
+    echoed = await shell.type("echo me", timeout=1)
     assert echoed.content == "echo me"
     ended = await shell.type("C-d")
     assert (ended.content, ended.metadata.exit_code) == ("", 0)
@@ -244,15 +255,15 @@ async def test_control_z_stops_and_control_d_ends_input(shell: Console) -> None:
 
 
 async def test_a_child_that_ignores_control_c_runs_on(shell: Console) -> None:
-    await shell.run("bash -c 'trap \"\" INT; read -r line; echo survived'", timeout=0.3)
-    answer = await shell.type("C-c", timeout=0.3)
+    await shell.run("bash -c 'trap \"\" INT; read -r line; echo survived'", timeout=1)
+    answer = await shell.type("C-c", timeout=1)
     assert (answer.content, answer.metadata.exit_code) == ("^C", -1)
     assert (await shell.type("go")).content == "survived"
 
 
 async def test_a_python_prompt_can_be_used(shell: Console) -> None:
-    await shell.run("python3 -q", timeout=1)
-    assert "42" in (await shell.type("print(6 * 7)", timeout=1)).content
+    await shell.run("python3 -q", timeout=3)
+    assert "42" in (await shell.type("print(6 * 7)", timeout=2)).content
     answer = await shell.type("C-d")
     assert answer.metadata.exit_code == 0
 
@@ -267,15 +278,16 @@ async def test_keys_at_the_idle_prompt(shell: Console) -> None:
 
 
 async def test_a_password_is_not_echoed(shell: Console) -> None:
-    asked = await shell.run("read -s -p 'password: ' P; echo; echo \"${#P} characters\"", timeout=0.2)
+    asked = await shell.run("read -s -p 'password: ' P; echo; echo \"${#P} characters\"", timeout=1)
     assert asked.content == "password:"
     assert (await shell.type("secret")).content == "6 characters"
 
 
 async def test_input_that_nobody_reads_does_not_spoil_the_next_command(shell: Console) -> None:
-    await shell.run("echo once >> log; sleep 0.5", timeout=0.1)
+    await shell.run(f"echo once >> log; {UNTIL_GO}", timeout=0.1)
     await shell.type("C-v", timeout=0.1)  # no line end, so it stays on the line
-    assert (await shell.poll(timeout=5)).metadata.exit_code == 0
+    (shell.workspace / "go").touch()
+    assert (await shell.poll(timeout=LIMIT)).metadata.exit_code == 0
     assert await shell.output("echo next") == "next"
     assert await shell.output("cat log") == "once"
 

@@ -15,6 +15,7 @@ from glovebox.protocol.actions import CmdRunAction
 from glovebox.protocol.events import ActionState, CommandEnded
 from glovebox.protocol.terminal import Bill, CommandInfo
 from tests.box.terminal.console import Console, eventually
+from tests.support.waiting import LIMIT
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 
@@ -131,7 +132,7 @@ async def test_the_bill_knows_the_most_memory_that_was_used(impatient: Console) 
     call = await called(impatient, f'{sys.executable} -c "{hungry}"')
     info = await becomes(impatient, call, "waiting_for_input")
     assert info.prompt == "fed?"
-    assert (await impatient.type("yes", timeout=10, blocking=True)).metadata.exit_code == 0
+    assert (await impatient.type("yes", timeout=LIMIT, blocking=True)).metadata.exit_code == 0
     costs = impatient.terminal.command(call.id).info().bill
     assert costs is not None
     assert costs.peak_memory is not None

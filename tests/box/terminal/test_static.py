@@ -6,6 +6,7 @@ import asyncio
 
 from glovebox.protocol.observations import ErrorObservation
 from tests.box.terminal.console import Console, eventually
+from tests.support.waiting import LIMIT
 
 
 async def test_a_static_command_runs_in_a_shell_of_its_own(shell: Console) -> None:
@@ -48,7 +49,7 @@ async def test_a_static_command_is_answered_like_any_other(shell: Console) -> No
 
 
 async def test_others_can_wait_for_the_commands_that_were_accepted(shell: Console) -> None:
-    await asyncio.wait_for(shell.terminal.settled(), 1)
+    await asyncio.wait_for(shell.terminal.settled(), LIMIT)
     first = asyncio.ensure_future(shell.run("sleep 0.2; touch first"))
     second = asyncio.ensure_future(shell.run("sleep 0.2; touch second; cd /"))
     await asyncio.sleep(0)
@@ -76,4 +77,4 @@ async def test_others_do_not_wait_for_commands_that_come_later(shell: Console) -
 
 async def test_a_command_that_runs_on_does_not_keep_others_waiting(shell: Console) -> None:
     await shell.run("sleep 100", timeout=0.1)
-    await asyncio.wait_for(shell.terminal.settled(), 1)
+    await asyncio.wait_for(shell.terminal.settled(), LIMIT)

@@ -242,9 +242,9 @@ async def test_a_full_screen_program_shows_its_screen_and_leaves_none(shell: Con
         "printf '\\033[5;1Hread %s' \"$line\"\n"
         "read -r line\nprintf '\\033[?1049l'\necho over\n"
     )
-    first = await shell.run("bash screen.sh", timeout=0.3)
+    first = await shell.run("bash screen.sh", timeout=1)
     assert first.content == "title\n\nbody"
-    second = await shell.type("it", timeout=0.3)
+    second = await shell.type("it", timeout=1)
     assert second.content.splitlines()[0] == "title"
     assert second.content.splitlines()[4] == "read it"
     assert (await shell.type("go")).content == "over"

@@ -9,6 +9,7 @@ import pytest
 
 from tests.box.terminal.console import Console, console, eventually
 from tests.box.terminal.test_lifetime import running
+from tests.support.waiting import LIMIT
 
 
 @pytest.mark.skipif(shutil.which("vi") is None, reason="needs vi")
@@ -17,7 +18,7 @@ async def test_an_editor_is_used_and_left_by_keys(impatient: Console) -> None:
     assert screen.metadata.exit_code == -1
     assert "hello" in (await impatient.type("ihello")).content
     await impatient.type("C-[")
-    left = await impatient.type(":wq", timeout=10, blocking=True)
+    left = await impatient.type(":wq", timeout=LIMIT, blocking=True)
     assert (left.content, left.metadata.exit_code) == ("", 0)
     assert (impatient.workspace / "file").read_text() == "hello\n\n"
     assert await impatient.output("echo next") == "next"
@@ -27,7 +28,7 @@ async def test_an_editor_is_used_and_left_by_keys(impatient: Console) -> None:
 async def test_a_pager_is_left_by_a_key_and_what_is_typed_after_it_does_no_harm(impatient: Console) -> None:
     first = await impatient.run("seq 5000 | less")
     assert first.content.startswith("1\n2\n3\n")
-    left = await impatient.type("q", timeout=10, blocking=True)
+    left = await impatient.type("q", timeout=LIMIT, blocking=True)
     assert left.metadata.exit_code == 0
     assert await impatient.output("echo next") == "next"
 
@@ -47,7 +48,7 @@ async def test_control_c_in_a_python_prompt_does_not_end_it(impatient: Console) 
     await impatient.type("import time; time.sleep(1000)")
     assert "KeyboardInterrupt" in (await impatient.type("C-c")).content
     assert "42" in (await impatient.type("print(6 * 7)")).content
-    assert (await impatient.type("C-d", timeout=10, blocking=True)).metadata.exit_code == 0
+    assert (await impatient.type("C-d", timeout=LIMIT, blocking=True)).metadata.exit_code == 0
 
 
 async def test_a_stopped_job_can_be_killed(shell: Console) -> None:
@@ -74,7 +75,7 @@ async def test_a_pipeline_that_ignores_control_c_is_killed_and_a_daemon_of_it_en
         ignored = await shell.type("C-c")
         assert (ignored.content, ignored.metadata.exit_code) == ("^C", -1)
         await shell.terminal.session("main").signal("KILL")
-        killed = await shell.poll(timeout=10, blocking=True)
+        killed = await shell.poll(timeout=LIMIT, blocking=True)
         assert killed.metadata.exit_code == 137
         assert await shell.output("echo next") == "next"
         daemon = int((shell.workspace / "daemon").read_text())
@@ -88,7 +89,7 @@ async def test_a_program_that_leaves_the_mouse_on_and_the_screen_raw_does_not_sp
         "stty raw -echo\nprintf '\\033[?1049h\\033[?1000h\\033[?1006h\\033[Hrude'\nhead -c 1 >/dev/null\n"
     )
     assert (await impatient.run("bash rude.sh")).content == "rude"
-    assert (await impatient.type("x", timeout=10, blocking=True)).metadata.exit_code == 0
+    assert (await impatient.type("x", timeout=LIMIT, blocking=True)).metadata.exit_code == 0
     answer = await impatient.run("printf 'a\\nb\\n'; (exit 5)")
     assert (answer.content, answer.metadata.exit_code) == ("a\nb", 5)
 

@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 from tests.support.running import wait_until
+from tests.support.waiting import LIMIT
 
 LOGS = "node_modules/@vscode/spdlog"
 #: Writes more than fits into one file, and not all of it as lines.
@@ -51,7 +52,7 @@ def test_a_server_that_starts_writes_its_log_and_complains_of_nothing(
         wait_until(lambda: "Extension host agent started" in _log(tmp_path), 60, "a log of the server")
     finally:
         os.killpg(server.pid, signal.SIGTERM)
-        server.wait(20)
+        server.wait(LIMIT)
     assert "[info]" in _log(tmp_path)
     assert "    at " not in said.read_text()
 

@@ -13,6 +13,7 @@ from playwright.async_api import Page, Route, async_playwright, expect
 from tests.box.vscode.opening import Editor, command_lines, environment, family, living
 from tests.support.chromium import CHROMIUM, FLAGS
 from tests.support.running import RunningBox, running_box, wait_until
+from tests.support.waiting import LIMIT
 
 #: A machine may be busy, and an editor has a lot to load.
 LOAD_LIMIT = 60_000
@@ -43,7 +44,7 @@ async def _sleep_in_a_terminal(page: Page) -> None:
 
 
 @pytest.mark.asyncio
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(300)
 async def test_the_workspace_is_shown_and_nothing_is_left_when_the_box_stops(
     vscode_server: Path, tmp_path: Path
 ) -> None:
@@ -62,12 +63,12 @@ async def test_the_workspace_is_shown_and_nothing_is_left_when_the_box_stops(
             explorer = page.locator(".explorer-folders-view")
             await expect(explorer.get_by_text("greeting.txt")).to_be_visible(timeout=LOAD_LIMIT)
             await _sleep_in_a_terminal(page)
-            wait_until(lambda: sleeping(box), 30, what="the command in the terminal")
+            wait_until(lambda: sleeping(box), what="the command in the terminal")
             assert token not in command_lines()
             assert "workbench.colorTheme" in (workspace / ".vscode" / "settings.json").read_text()
             processes = family(box)
             assert any("--type=extensionHost" in " ".join(one.cmdline()) for one in processes)
             box.process.send_signal(signal.SIGTERM)
-            box.process.wait(20)
-            wait_until(lambda: not living(processes), 10, what="the end of all processes")
+            box.process.wait(LIMIT)
+            wait_until(lambda: not living(processes), what="the end of all processes")
             await browser.close()

@@ -15,6 +15,7 @@ import pytest
 
 from tests.box.vscode.opening import Editor, environment
 from tests.support.running import running_box, wait_until
+from tests.support.waiting import LIMIT
 
 OWN_SETTINGS = '{"editor.fontSize": 20}'
 PLUGIN = ("--plugins", "vscode")
@@ -142,7 +143,7 @@ def test_it_outlives_a_server_of_the_box_that_is_killed(vscode_server: Path, tmp
     with running_box(tmp_path / "ws", *flags, environment=environment(vscode_server)) as box:
         page, pid = Editor(box).page, opened(Editor(box))
         box.process.kill()
-        box.process.wait(10)
+        box.process.wait(LIMIT)
     with running_box(tmp_path / "ws", *flags, environment=environment(vscode_server)) as box:
         editor = Editor(box)
         assert editor.page == page

@@ -12,8 +12,8 @@ import pytest
 from glovebox.errors import WindowUnresponsive
 from glovebox.protocol.actions import FileEditAction, FileReadAction, FileWriteAction
 from glovebox.protocol.window import Order, Read, Write
-from tests.backends.test_contract import until
 from tests.hub.window.acting import Acting, acting, failing
+from tests.support.waiting import until
 
 
 @pytest.fixture

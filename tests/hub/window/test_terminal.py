@@ -15,8 +15,8 @@ from glovebox.protocol.actions import CmdRunAction
 from glovebox.protocol.events import ActionOutput
 from glovebox.protocol.terminal import Limits
 from glovebox.protocol.window import EndSession, Input, Order, Run, RunApart, RunEnded
-from tests.backends.test_contract import until
 from tests.hub.window.acting import Acting, acting, failing
+from tests.support.waiting import LIMIT, until
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ async def test_a_silent_command_is_answered_polled_and_ends(box: Acting, tmp_pat
     assert refused.metadata.suffix.startswith('\n[Your command "echo other" is NOT executed.')
     assert refused.metadata.prefix == "[Below is the output of the previous command.]\n"
     (tmp_path / "go").touch()
-    ended = await box.run("", timeout=20, blocking=True)
+    ended = await box.run("", timeout=LIMIT, blocking=True)
     assert (ended.content, ended.metadata.exit_code) == ("ended", 0)
     assert (await box.run("")).content == "ERROR: No previous running command to retrieve logs from."
     typed = await box.run("x", is_input=True)
@@ -75,7 +75,7 @@ async def test_a_hard_limit_leaves_the_command_and_keys_end_it(box: Acting) -> N
     await box.run("true")
     late = await box.run("sleep 30", timeout=0.3, blocking=True)
     assert late.metadata.suffix.startswith("\n[The command timed out after 0.3 seconds.")
-    ended = await box.run("C-c", is_input=True, timeout=20, blocking=True)
+    ended = await box.run("C-c", is_input=True, timeout=LIMIT, blocking=True)
     assert ended.metadata.exit_code == 130
     assert ended.metadata.suffix == "\n[The command completed with exit code 130. CTRL+C was sent.]"
 
@@ -84,7 +84,7 @@ async def test_input_reaches_the_command_and_its_echo_is_left_out(box: Acting) -
     await box.run("true")
     asked = await box.run('stty echo; read -p "name? " name; echo "hello $name"')
     assert asked.content == "name?"
-    answered = await box.run("you", is_input=True, timeout=20, blocking=True)
+    answered = await box.run("you", is_input=True, timeout=LIMIT, blocking=True)
     assert (answered.content, answered.metadata.exit_code) == ("hello you", 0)
 
 
@@ -145,7 +145,7 @@ async def test_several_commands_and_what_no_shell_takes_are_refused(box: Acting)
 async def test_sessions_have_a_shell_each_and_run_at_the_same_time(box: Acting, tmp_path: Path) -> None:
     await asyncio.gather(box.run("X=one"), box.run("X=two", session="other"))
     waiting = asyncio.create_task(
-        box.run("until [ -e go ]; do sleep 0.02; done; echo $X", timeout=30, blocking=True)
+        box.run("until [ -e go ]; do sleep 0.02; done; echo $X", timeout=LIMIT, blocking=True)
     )
     assert await box.output("touch go; echo $X", session="other") == "two"
     assert (await waiting).content == "one"
@@ -185,9 +185,9 @@ async def test_a_window_that_is_lost_fails_the_action_and_polls_are_told_once(bo
 
 async def test_input_that_comes_too_late_is_no_failure(box: Acting) -> None:
     await box.run("true")
-    await box.run("sleep 0.5; echo done", timeout=0.2, blocking=True)
+    await box.run("sleep 3; echo done", timeout=0.2, blocking=True)
     box.hands.before = failing("no_session", Input)
-    ended = await box.run("x", is_input=True, timeout=20, blocking=True)
+    ended = await box.run("x", is_input=True, timeout=LIMIT, blocking=True)
     assert ended.content == "done"
 
 
@@ -213,7 +213,7 @@ async def test_a_signal_is_sent_by_its_key(box: Acting) -> None:
     assert (await box.client.post("/sessions/main/signal", json={"signal": "KILL"})).status_code == 422
     command = (await box.client.get("/sessions/main")).json()["command"]
     assert (await box.client.post(f"/commands/{command}/signal", json={"signal": "INT"})).status_code == 200
-    assert (await box.run("", timeout=20, blocking=True)).metadata.exit_code == 130
+    assert (await box.run("", timeout=LIMIT, blocking=True)).metadata.exit_code == 130
     assert (await box.client.post("/sessions/main/signal", json={"signal": "INT"})).status_code == 409
 
 
@@ -254,8 +254,8 @@ def test_the_log_keeps_the_newest_and_says_what_is_gone() -> None:
 
 async def test_a_refusal_while_typing_is_an_error_and_the_command_goes_on(box: Acting) -> None:
     await box.run("true")
-    await box.run("sleep 0.6; echo done", timeout=0.2, blocking=True)
+    await box.run("sleep 3; echo done", timeout=0.2, blocking=True)
     box.hands.before = failing("untrusted", Input)
     refused = await box.refused(CmdRunAction(command="x", is_input=True))
     assert refused.error_id == "untrusted"
-    assert (await box.run("", timeout=20, blocking=True)).content == "done"
+    assert (await box.run("", timeout=LIMIT, blocking=True)).content == "done"

@@ -12,6 +12,7 @@ from playwright.sync_api import Browser as Chromium
 from playwright.sync_api import BrowserContext, Page, Playwright, sync_playwright
 
 from tests.support.chromium import CHROMIUM, FLAGS
+from tests.support.waiting import LIMIT
 
 T = TypeVar("T")
 SIZE = (1280, 800)
@@ -46,7 +47,7 @@ class Browser:
         (self.pid,) = _chromiums() - before
         width, height = SIZE
         self._context = self._chromium.new_context(viewport={"width": width, "height": height})
-        self._context.set_default_timeout(30_000)
+        self._context.set_default_timeout(1000 * LIMIT)
 
     def page(self) -> Page:
         """A new tab."""

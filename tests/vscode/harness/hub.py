@@ -18,10 +18,13 @@ import httpx
 from glovebox.settings import host
 from glovebox.settings.host import HostSettings
 from tests.support.running import wait_until
+from tests.support.waiting import LIMIT
 
-#: Short, so that what is lost is noticed soon; long enough for a window whose machine is busy.
-HEARTBEAT = 2.0
-GRACE = 10.0
+#: Seconds; long enough for a window that is reloaded on a machine that is very busy.
+HEARTBEAT = 10.0
+GRACE = 60.0
+#: For tests that wait until a window is given up.
+BRIEF = ("--heartbeat", "4", "--grace", "10")
 
 
 class Hub:
@@ -50,7 +53,7 @@ class Hub:
                 stderr=subprocess.STDOUT,
                 env=self.environment(),
             )
-        wait_until(self._answers, 30, "a hub that answers")
+        wait_until(self._answers, what="a hub that answers")
         self.key = json.loads(self.file.read_text())["key"]
 
     def _answers(self) -> bool:
@@ -66,7 +69,7 @@ class Hub:
             return
         self._process.send_signal(number)
         try:
-            self._process.wait(15)
+            self._process.wait(LIMIT)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
@@ -87,7 +90,7 @@ class Hub:
     def ask(self, method: str, path: str) -> httpx.Response:
         """Ask the hub something with its key."""
         headers = {"X-Session-API-Key": self.key}
-        return httpx.request(method, f"{self.url}{path}", headers=headers, timeout=30, trust_env=False)
+        return httpx.request(method, f"{self.url}{path}", headers=headers, timeout=LIMIT, trust_env=False)
 
     def windows(self, folder: Path | None = None) -> list[dict[str, Any]]:
         """The windows that it lists; with a folder, those of it."""
@@ -105,7 +108,7 @@ class Hub:
         assert len(found) < 2, found
         return found[0]["status"] if found else "gone"
 
-    def wait_for(self, folder: Path, status: str, seconds: float = 30.0) -> None:
+    def wait_for(self, folder: Path, status: str, seconds: float = LIMIT) -> None:
         """Wait until the window of a folder is so."""
         wait_until(lambda: self.status(folder) == status, seconds, f"a window that is {status}")
 

@@ -11,12 +11,13 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from playwright.sync_api import Error, Locator, Page
 
+from tests.support.waiting import LIMIT
 from tests.vscode.harness.browser import Browser
 
 P = ParamSpec("P")
 T = TypeVar("T")
 #: Seconds until a window must show what it is expected to.
-PATIENCE = 60.0
+PATIENCE = 3 * LIMIT
 TOAST = ".notification-toast"
 FILES = ".explorer-folders-view .monaco-list-row, .explorer-empty-view"
 BUTTONS = ".notification-list-item-buttons-container .monaco-button"
@@ -109,8 +110,8 @@ class WindowPage:
             box.wait_for()
             box.fill(typed)
             try:
-                found.wait_for(timeout=2000)
-                found.click(timeout=2000)
+                found.wait_for(timeout=5000)
+                found.click(timeout=5000)
                 return
             except Error:
                 assert time.monotonic() < deadline, f"there is no {row!r}"

@@ -10,8 +10,7 @@ import pytest
 
 from glovebox.box.terminal.holder.launching import HolderProcess
 from tests.box.terminal.console import console
-
-LIMIT = 30.0
+from tests.support.waiting import LIMIT
 
 
 @pytest.fixture

@@ -21,21 +21,18 @@ import pytest
 from glovebox.box.terminal.holder.control_mode import ControlMode, Marks
 from glovebox.box.terminal.holder.source import ShellSpec, Source
 from glovebox.box.terminal.holder.tmux import TmuxServer, attach_command
+from tests.support.waiting import LIMIT, wait_until
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc"),
     pytest.mark.skipif(shutil.which("tmux") is None, reason="needs tmux"),
 ]
 
-LIMIT = 20.0
 ENVIRONMENT = {"PATH": os.defpath, "HOME": "/", "TERM": "xterm", "LANG": "C.UTF-8"}
 
 
 def eventually(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + LIMIT
-    while not condition():
-        assert time.monotonic() < deadline, f"never: {what}"
-        time.sleep(0.005)
+    wait_until(condition, what=what)
 
 
 def running(pid: int) -> bool:

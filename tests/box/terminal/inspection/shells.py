@@ -9,13 +9,12 @@ import subprocess
 import sys
 import termios
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from glovebox.box.terminal import processes
+from tests.support.waiting import LIMIT, wait_until
 
-LIMIT = 20.0
 #: What the shell prints before each prompt, with the last status.
 _PROMPT = re.compile(rb"<<(\d+)>>")
 #: The Python that runs the tests; a shim in front of it would be one more process.
@@ -24,10 +23,7 @@ PYTHON = os.path.realpath(sys.executable)
 
 def eventually(condition: Callable[[], object], what: str) -> None:
     """Wait for something that happens outside, within a limit."""
-    until = time.monotonic() + LIMIT
-    while not condition():
-        assert time.monotonic() < until, what
-        time.sleep(0.01)
+    wait_until(condition, what=what)
 
 
 class Shell:

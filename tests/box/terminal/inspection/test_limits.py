@@ -15,7 +15,8 @@ import pytest
 from glovebox.box.terminal.inspection.limits import Exceeded, Warden, problem
 from glovebox.protocol.terminal import Limits
 from tests.box.terminal.inspection import shells
-from tests.box.terminal.inspection.shells import LIMIT, PYTHON, Shell, eventually
+from tests.box.terminal.inspection.shells import PYTHON, Shell, eventually
+from tests.support.waiting import LIMIT
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 

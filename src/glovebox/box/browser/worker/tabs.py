@@ -130,13 +130,15 @@ class Tabs:
                 await page.close()
 
     async def leave_forbidden(self) -> str | None:
-        """Leave pages that came to show a forbidden file, whatever way that was: why, if there was one."""
+        """Leave pages that came to show what is closed, whatever way that was: why, if there was one."""
         for page in self.pages:
-            for frame in page.frames:
-                url = frame.url
-                if url.startswith("file:") and not file_allowed(url, self._setup.workspace):
+            # Frames inside of a page may be Chromium's own, to show a PDF.
+            inner = [frame.url for frame in page.frames if frame.url.startswith("file:")]
+            for url in (page.url, *inner):
+                reason = why_closed(url, (), self._setup.workspace)
+                if reason is not None:
                     await page.goto(_BLANK)
-                    return why_closed(url, (), self._setup.workspace)
+                    return reason
         return None
 
     def _adopt(self, page: Page) -> None:

@@ -8,9 +8,9 @@ import contextlib
 from playwright.async_api import Error as PlaywrightError
 from playwright.async_api import Frame, Page
 
-#: What Chromium shows instead of a page that cannot be reached.
-_ERROR_PAGE = "chrome-error://chromewebdata/"
-_INTERRUPTED = f'interrupted by another navigation to "{_ERROR_PAGE}"'
+from glovebox.box.browser.addresses import ERROR_PAGE
+
+_INTERRUPTED = f'interrupted by another navigation to "{ERROR_PAGE}"'
 #: How long Chromium may take to show it, in seconds. It comes after the error has been told.
 _ERROR_LIMIT = 1.0
 
@@ -24,7 +24,7 @@ async def visit(page: Page, url: str, limit: float) -> None:
     failed = asyncio.Event()
 
     def look(frame: Frame) -> None:
-        if frame.url == _ERROR_PAGE:
+        if frame.url == ERROR_PAGE:
             failed.set()
 
     page.on("framenavigated", look)
@@ -46,9 +46,9 @@ async def visit(page: Page, url: str, limit: float) -> None:
 
 async def _arrive(page: Page, url: str, limit: float) -> None:
     """Wait for a page that is still on its way, though what failed before it was shown in between."""
-    if page.url == _ERROR_PAGE:
+    if page.url == ERROR_PAGE:
         await page.wait_for_event("framenavigated", lambda frame: frame == page.main_frame, timeout=limit)
-    if page.url == _ERROR_PAGE:
+    if page.url == ERROR_PAGE:
         await page.goto(url, timeout=limit)
     else:
         await page.wait_for_load_state(timeout=limit)
