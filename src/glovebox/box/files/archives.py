@@ -7,6 +7,7 @@ methods cannot be asked for a bounded piece. The executable bit is restored, oth
 
 from __future__ import annotations
 
+import codecs
 import logging
 import stat
 import struct
@@ -20,6 +21,8 @@ from glovebox.box.files.small_entries import SmallEntries
 from glovebox.errors import BadArchive
 
 log = logging.getLogger(__name__)
+
+codecs.lookup("cp437")  # of names that are not UTF-8; the sandbox user need not be able to read that module
 
 _PIECE = 1 << 20
 _ENCRYPTED = 0x1

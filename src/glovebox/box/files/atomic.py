@@ -29,6 +29,7 @@ import stat
 import sys
 from collections.abc import Iterator
 
+from glovebox.box.credentials import own_rights
 from glovebox.box.files.renaming import EXCHANGE, renameat2
 
 #: Temporary files begin with this, so that a leftover of a killed process can be told.
@@ -94,7 +95,7 @@ def create(
                 write_all(fd, data)
                 if owner is not None:
                     try:
-                        os.fchown(fd, owner, owner)
+                        _give(fd, owner, owner)
                     except PermissionError as error:
                         refusal = PermissionError(error.errno, error.strerror, path)
                 if mode is not None:
@@ -189,7 +190,7 @@ def _take_after(fd: int, real: str, status: os.stat_result) -> None:
     """Give a temporary file what the file it replaces has beside its content."""
     made = os.fstat(fd)
     if (made.st_uid, made.st_gid) != (status.st_uid, status.st_gid):
-        os.fchown(fd, status.st_uid, status.st_gid)
+        _give(fd, status.st_uid, status.st_gid)
     if stat.S_IMODE(made.st_mode) != stat.S_IMODE(status.st_mode):
         os.fchmod(fd, stat.S_IMODE(status.st_mode))
     if sys.platform == "linux":
@@ -199,6 +200,18 @@ def _take_after(fd: int, real: str, status: os.stat_result) -> None:
             os.removexattr(fd, name)
         for name in wanted:
             os.setxattr(fd, name, os.getxattr(real, name))
+
+
+def _give(fd: int, user: int, group: int) -> None:
+    """Let a file that was just made belong to a user and a group."""
+    try:
+        os.fchown(fd, user, group)
+    except PermissionError:
+        if os.fstat(fd).st_uid != user:
+            raise
+        # A group that the sandbox user is not in, which a file of its own may have all the same.
+        with own_rights():
+            os.fchown(fd, -1, group)
 
 
 def _attributes(file: int | str) -> set[str]:

@@ -20,7 +20,7 @@ def write_file(
 ) -> None:
     """Put lines into a file, making it and its directory where they are missing.
 
-    New files and directories go to `owner`, user and group alike.
+    A new file goes to `owner`, user and group alike.
 
     Raises:
         Refused: it is not a file, not a text file, or its ownership could not be set after all.
@@ -52,7 +52,7 @@ def _create(path: str, content: str, *, owner: int | None, real: str) -> None:
     data = (content + "\n").encode()
     directory = os.path.dirname(path)
     if not os.path.isdir(directory):
-        _make_directories(directory, owner)
+        _make_directories(directory)
     try:
         refusal = atomic.create(path, data, real=real, mode=NEW_FILE_MODE, owner=owner)
     except FileNotFoundError:
@@ -62,7 +62,7 @@ def _create(path: str, content: str, *, owner: int | None, real: str) -> None:
         raise Refused(f"File {path} written, but failed to change ownership and permissions: {refusal}")
 
 
-def _make_directories(directory: str, owner: int | None) -> None:
+def _make_directories(directory: str) -> None:
     missing = []
     while directory and not os.path.lexists(directory):
         missing.append(directory)
@@ -70,6 +70,3 @@ def _make_directories(directory: str, owner: int | None) -> None:
     for path in reversed(missing):
         with contextlib.suppress(FileExistsError):  # another write was faster
             os.mkdir(path)
-            if owner is not None and os.geteuid() == 0:
-                with contextlib.suppress(PermissionError):  # a file system without owners
-                    os.chown(path, owner, owner)

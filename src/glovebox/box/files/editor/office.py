@@ -5,6 +5,7 @@ These files are zip archives of XML. Nothing but the standard library is needed 
 
 from __future__ import annotations
 
+import codecs
 import itertools
 import posixpath
 import re
@@ -12,6 +13,8 @@ import zipfile
 from collections.abc import Callable, Iterator
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
+
+codecs.lookup("cp437")  # of names that are not UTF-8; the sandbox user need not be able to read that module
 
 #: What a damaged or unusual file makes the converters raise.
 DAMAGED = (zipfile.BadZipFile, ElementTree.ParseError, LookupError, ValueError, OSError, EOFError)
