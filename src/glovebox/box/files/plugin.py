@@ -26,6 +26,7 @@ class FilesPlugin(Plugin):
             working_dir=context.settings.working_dir,
             user_id=context.services.user_id,
             threads=context.user_threads,
+            max_read_bytes=context.settings.max_read_size,
         )
         self._paths = PathActions(
             shell=context.shell, threads=context.user_threads, identity=context.services.identity

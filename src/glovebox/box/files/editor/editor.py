@@ -232,7 +232,9 @@ class Editor:
         _expect_fitting(path, status)
         if is_binary_name(path) or _is_binary(source):
             raise BinaryFile(path)
-        data = source.content()
+        data = source.content(MAX_MEGABYTES << 20)
+        if data is None:  # it has grown, or is one of /proc, which say they have no size
+            raise _too_large(path, f"more than {MAX_MEGABYTES}")
         raw, encoding = self._decode(path, status, data)
         return _Loaded(data, status, encoding, raw, shown(raw))
 
@@ -289,5 +291,9 @@ def _expect_fitting(path: str, status: os.stat_result) -> None:
         raise messages.unfit(path, "It is not a regular file and cannot be read or edited by this tool.")
     megabytes = status.st_size / 1024 / 1024
     if megabytes > MAX_MEGABYTES:
-        reason = f"File is too large ({megabytes:.1f}MB). Maximum allowed size is {MAX_MEGABYTES}MB."
-        raise messages.unfit(path, reason)
+        raise _too_large(path, f"{megabytes:.1f}")
+
+
+def _too_large(path: str, megabytes: str) -> EditorError:
+    reason = f"File is too large ({megabytes}MB). Maximum allowed size is {MAX_MEGABYTES}MB."
+    return messages.unfit(path, reason)
