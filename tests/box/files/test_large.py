@@ -22,6 +22,7 @@ from glovebox.box.files.reader import read_file
 from glovebox.box.files.workspace import Refused
 from glovebox.box.files.writer import write_file
 from tests.box.files.editing import Files, files_in
+from tests.protocol.test_zip_reading import crowded
 from tests.support.running import KEY, RunningBox, running_box
 
 MEGABYTE = 1 << 20
@@ -286,3 +287,21 @@ def test_the_editor_takes_little_memory_for_the_largest_file_it_opens(
     content, grown = growth(box, path, "read", impl_source="oh_aci", view_range=[1000, 1005])
     assert content.count("\n") == 7
     assert grown < 60
+
+
+@pytest.mark.attack
+@pytest.mark.parametrize("said", [None, 2])
+def test_an_archive_with_millions_of_entries_is_refused_in_little_memory(
+    box: RunningBox, directory: Path, said: int | None
+) -> None:
+    archive = directory / "many.zip"
+    archive.write_bytes(crowded(2_500_000, said=said))
+    Path(f"/proc/{box.process.pid}/clear_refs").write_text("5")
+    before = memory(box, "VmRSS")
+    with open(archive, "rb") as file:
+        answer = box.client.post(
+            "/upload_file", params={"destination": str(directory / "out")}, files={"file": ("a.zip", file)}
+        )
+    assert answer.status_code == 500
+    assert "entries; at most 1000000 are unpacked" in answer.text
+    assert (memory(box, "VmHWM") - before) / MEGABYTE < 50

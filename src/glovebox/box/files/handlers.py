@@ -90,7 +90,7 @@ class FileActions:
                 locks=self._locks,
             )
         except Refused as refusal:
-            return refusal.observation()
+            return ErrorObservation(content=str(refusal), error_id=refusal.error_id)
         return FileWriteObservation(path=path)
 
     async def edit(self, action: FileEditAction, call: Call) -> FileEditObservation | ErrorObservation:
@@ -128,7 +128,7 @@ class FileActions:
         except FileNotFoundError:
             return None
         except Refused as refusal:
-            return refusal.observation()
+            return ErrorObservation(content=str(refusal), error_id=refusal.error_id)
         return FileReadObservation(content=content, path=path)
 
     async def _view(self, action: FileReadAction) -> FileReadObservation | ErrorObservation:

@@ -8,8 +8,6 @@ from pathlib import PurePosixPath
 from types import TracebackType
 from typing import Self
 
-from glovebox.protocol.observations import ErrorObservation
-
 #: How much of a file tells whether it is binary.
 SAMPLE_SIZE = 1024
 
@@ -26,11 +24,7 @@ class Refused(Exception):
 
     def __init__(self, content: str, error_id: str = "") -> None:
         super().__init__(content)
-        self._error_id = error_id
-
-    def observation(self) -> ErrorObservation:
-        """The answer to send."""
-        return ErrorObservation(content=str(self), error_id=self._error_id)
+        self.error_id = error_id
 
 
 def normal(path: str) -> str:
