@@ -56,6 +56,7 @@ class _Thread(threading.local):
 
 
 _thread = _Thread()
+_UNCHANGED = contextlib.nullcontext()
 
 
 def assume_user(user_id: int) -> None:
@@ -92,16 +93,17 @@ def identity_of(user_id: int) -> Identity:
     return Identity(user_id, entry.pw_gid, tuple(os.getgrouplist(entry.pw_name, entry.pw_gid)))
 
 
-@contextlib.contextmanager
-def own_rights() -> Iterator[None]:
+def own_rights() -> contextlib.AbstractContextManager[None]:
     """The server's own rights for a moment, in a thread that has assumed a user; else nothing changes.
 
     For what is no business of the user's: modules that are imported late may lie where only root can read.
     """
-    become, user = _thread.become, _thread.user
-    if become is None:
-        yield
-        return
+    become = _thread.become
+    return _UNCHANGED if become is None else _as_server(become, _thread.user)
+
+
+@contextlib.contextmanager
+def _as_server(become: Callable[[int], None], user: int) -> Iterator[None]:
     become(0)
     try:
         yield
