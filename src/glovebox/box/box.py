@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import logging
 import os
 from collections.abc import Mapping
@@ -28,7 +29,7 @@ from glovebox.settings import Settings
 
 log = logging.getLogger(__name__)
 
-FILE_THREADS = 8
+THREADS = 8
 
 
 class Box:
@@ -53,7 +54,7 @@ class Box:
         """
         self.settings = settings
         self.startup = startup
-        self.threads = Threads("glovebox-files", FILE_THREADS)
+        self.threads = Threads("glovebox", THREADS)
         #: Set when the box begins to close.
         self.closing = asyncio.Event()
         self.services = Services(
@@ -74,7 +75,7 @@ class Box:
             stack.callback(self.threads.close)
             if self._is_sandbox:
                 with self.startup.step("workspace"):
-                    self.services.user_id = await self.threads.run(_prepare, self.settings)
+                    await self._prepare(stack)
             stack.push_async_callback(self.plugins.close)
             with self.startup.step("plugins"):
                 await self.plugins.open()
@@ -94,6 +95,17 @@ class Box:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
+
+    async def _prepare(self, stack: contextlib.AsyncExitStack) -> None:
+        """Have the account and the workspace, and threads that use files as the sandbox user would."""
+        user_id = self.services.user_id = await self.threads.run(_prepare, self.settings)
+        if user_id and self.settings.su_to_user:
+            from glovebox.box.credentials import assume_user, identity_of
+
+            threads = Threads("glovebox-files", THREADS, initializer=functools.partial(assume_user, user_id))
+            stack.callback(threads.close)
+            self.services.user_threads = threads
+            self.services.identity = await self.threads.run(identity_of, user_id)
 
     def begin(self) -> None:
         """The box serves: start what need not be there at once."""

@@ -2,24 +2,61 @@
 
 Linux keeps credentials per thread. A thread that has called `assume_user` opens, creates and looks up files
 as that user: the kernel checks each step, links included, and root's right to override file modes is gone.
-The rest of the server stays as it is. glibc's `setgroups` changes all threads, hence the call by number.
+The rest of the server stays as it is. glibc's functions change all threads, hence the calls by number.
+
+The thread must not start processes: they would have the server's rights.
 """
 
 from __future__ import annotations
 
-import ctypes
+import contextlib
+import functools
 import os
-import platform
-import pwd
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
-#: `setgroups`, `setresgid`, `setresuid`, by machine; the others that Linux runs on use the generic numbers.
-_CALLS = {
-    "x86_64": (116, 119, 117),
-    "i686": (206, 210, 208),
-    "armv7l": (206, 210, 208),
-    "s390x": (206, 210, 208),
+
+class Identity(NamedTuple):
+    """A user and the groups it is in."""
+
+    user: int
+    group: int
+    groups: tuple[int, ...]
+
+
+class _Numbers(NamedTuple):
+    """System calls of a machine."""
+
+    setgroups: int
+    setresgid: int
+    setresuid: int
+
+
+_NUMBERS_32_BITS = _Numbers(206, 210, 208)
+_NUMBERS = {
+    "x86_64": _Numbers(116, 119, 117),
+    "ppc64le": _Numbers(81, 169, 164),
+    "s390x": _NUMBERS_32_BITS,
 }
-_GENERIC_CALLS = (159, 149, 147)
+#: Of all other machines that Linux runs on.
+_GENERIC_NUMBERS = _Numbers(159, 149, 147)
+
+#: What such a thread can still do as root: change its user (back), and end processes. Among the others are
+#: rights that lead past the modes of files, such as that to look into any process by /proc.
+_KEPT_CAPABILITIES = 1 << 5 | 1 << 6 | 1 << 7
+_CAPABILITY_VERSION = 0x20080522
+
+
+class _Thread(threading.local):
+    #: Makes the calling thread use files as another user; set by `assume_user`.
+    become: Callable[[int], None] | None = None
+    user = 0
+
+
+_thread = _Thread()
+_UNCHANGED = contextlib.nullcontext()
 
 
 def assume_user(user_id: int) -> None:
@@ -28,29 +65,87 @@ def assume_user(user_id: int) -> None:
     Raises:
         OSError: this process may not do that.
     """
+    import ctypes
+
     library = ctypes.CDLL(None, use_errno=True)
-    setgroups, setresgid, setresuid = _CALLS.get(platform.machine(), _GENERIC_CALLS)
-    primary, groups = _groups(user_id)
-    _call(library, setgroups, ctypes.c_size_t(len(groups)), (ctypes.c_uint32 * len(groups))(*groups))
-    library.setfsgid(primary)
-    library.setfsuid(user_id)
-    # Both return the former id and never fail: asking again tells whether they took effect.
-    if (library.setfsgid(-1), library.setfsuid(-1)) != (primary, user_id):
-        # gVisor has no such ids. The effective ones serve too, though signals are then the user's as well.
-        _call(library, setresgid, *map(ctypes.c_int, (-1, primary, -1)))
-        _call(library, setresuid, *map(ctypes.c_int, (-1, user_id, -1)))
+    numbers = _numbers()
+    identity = identity_of(user_id)
+    members = (ctypes.c_uint32 * len(identity.groups))(*identity.groups)
+    _call(library, numbers.setgroups, ctypes.c_size_t(len(members)), members)
+    if _set(library.setfsgid, identity.group) and _set(library.setfsuid, user_id):
+        _drop_capabilities(library)
+        _thread.become = functools.partial(_become, library)
+    else:  # gVisor has no ids of the file system; the effective ones do the same
+        _call(library, numbers.setresgid, -1, identity.group, -1)
+        _call(library, numbers.setresuid, -1, user_id, -1)
+        _thread.become = lambda user: _call(library, numbers.setresuid, -1, user, -1)
+    _thread.user = user_id
 
 
-def _call(library: ctypes.CDLL, number: int, *arguments: object) -> None:
+def identity_of(user_id: int) -> Identity:
+    """A user with its groups; one without an account has a group of its own number."""
+    import pwd
+
+    try:
+        entry = pwd.getpwuid(user_id)
+    except KeyError:
+        return Identity(user_id, user_id, (user_id,))
+    return Identity(user_id, entry.pw_gid, tuple(os.getgrouplist(entry.pw_name, entry.pw_gid)))
+
+
+def own_rights() -> contextlib.AbstractContextManager[None]:
+    """The server's own rights for a moment, in a thread that has assumed a user; else nothing changes.
+
+    For what is no business of the user's: modules that are imported late may lie where only root can read.
+    """
+    become = _thread.become
+    return _UNCHANGED if become is None else _as_server(become, _thread.user)
+
+
+@contextlib.contextmanager
+def _as_server(become: Callable[[int], None], user: int) -> Iterator[None]:
+    become(0)
+    try:
+        yield
+    finally:
+        become(user)
+
+
+def _numbers() -> _Numbers:
+    if sys.maxsize < 1 << 32:
+        return _NUMBERS_32_BITS
+    return _NUMBERS.get(os.uname().machine, _GENERIC_NUMBERS)
+
+
+def _set(change: Callable[[int], int], value: int) -> bool:
+    """Set an id by a function that returns the former one and never fails: asking again tells its effect."""
+    change(value)
+    return change(-1) == value
+
+
+def _become(library: Any, user: int) -> None:
+    if not _set(library.setfsuid, user):
+        raise PermissionError(f"the rights of user {user} cannot be assumed")
+
+
+def _call(library: Any, number: int, *arguments: Any) -> None:
+    import ctypes
+
     if library.syscall(ctypes.c_long(number), *arguments) != 0:
         problem = ctypes.get_errno()
         raise OSError(problem, f"the rights of the sandbox user cannot be assumed: {os.strerror(problem)}")
 
 
-def _groups(user_id: int) -> tuple[int, list[int]]:
-    """The primary group and all groups of a user; one without an account has a group of its own number."""
-    try:
-        entry = pwd.getpwuid(user_id)
-    except KeyError:
-        return user_id, [user_id]
-    return entry.pw_gid, os.getgrouplist(entry.pw_name, entry.pw_gid)
+def _drop_capabilities(library: Any) -> None:
+    """Keep few of root's capabilities in effect; all stay permitted, for `own_rights`."""
+    import ctypes
+
+    header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION, 0)
+    sets = (ctypes.c_uint32 * 6)()  # effective, permitted, inheritable; then the same for higher numbers
+    if library.capget(header, sets) == 0:
+        sets[0] &= _KEPT_CAPABILITIES
+        sets[3] = 0
+        if library.capset(header, sets) == 0:
+            return
+    problem = ctypes.get_errno()
+    raise OSError(problem, f"the capabilities of root cannot be dropped: {os.strerror(problem)}")

@@ -21,6 +21,7 @@ from glovebox.protocol.plugins import PluginInfo
 from glovebox.settings import Settings, plugin_options
 
 if TYPE_CHECKING:
+    from glovebox.box.credentials import Identity
     from glovebox.box.tools import Toolbox, ToolSource
 
 OptionsT = TypeVar("OptionsT", bound=Message)
@@ -51,6 +52,7 @@ class Services(msgspec.Struct):
 
     settings: Settings
     events: EventLog
+    #: For blocking work with the rights of the server.
     threads: Threads
     #: Set when the box closes: whatever has no end of its own ends then.
     closing: asyncio.Event
@@ -61,6 +63,10 @@ class Services(msgspec.Struct):
     launched: Launched | None = None
     #: The user that new files are given to, if that is not the server's own.
     user_id: int | None = None
+    #: The sandbox user, if file actions run with its rights instead of the server's.
+    identity: Identity | None = None
+    #: For blocking work with its rights; without a sandbox user, the same as `threads`.
+    user_threads: Threads | None = None
     shell: Shell | None = None
     keeper: Keeper | None = None
     outputs: Outputs | None = None
@@ -97,8 +103,16 @@ class Context:
 
     @property
     def threads(self) -> Threads:
-        """Where blocking work goes."""
+        """Where blocking work goes; it has the rights of the server."""
         return self._services.threads
+
+    @property
+    def user_threads(self) -> Threads:
+        """Where work with files goes that somebody in the sandbox may have made or linked.
+
+        It has the rights of the sandbox user, if that is another than the server's.
+        """
+        return self._services.user_threads or self._services.threads
 
     @property
     def startup(self) -> Startup:

@@ -22,6 +22,7 @@ from glovebox.errors import BadArchive, GloveboxError, TransferError
 from glovebox.protocol.actions import FileReadAction
 from glovebox.protocol.base import Message
 from glovebox.protocol.observations import ErrorObservation
+from glovebox.protocol.zip_reading import checked_listing
 
 log = logging.getLogger(__name__)
 
@@ -30,6 +31,8 @@ LEGACY_FILE = ".openhands_instructions"
 LEGACY_NAME = "repo_legacy"
 #: Bytes of the largest file that is taken for knowledge.
 _LARGEST = 1 << 20
+#: A directory of more files is not looked through.
+_MOST_FILES = 100_000
 _CLONE_LIMIT = 120.0
 _HEAD = re.compile(r"\A---[ \t]*\n(.*?)^---[ \t]*$(.*)", re.DOTALL | re.MULTILINE)
 
@@ -138,7 +141,9 @@ async def load_directory(box: Transfers, path: str) -> list[Microagent]:
 def _parse_archive(archive: Path, directory: str) -> list[Microagent]:
     found = []
     try:
-        with zipfile.ZipFile(archive) as entries:
+        with open(archive, "rb") as file:
+            checked_listing(file, _MOST_FILES)
+            entries = zipfile.ZipFile(file)
             for name, data in _documents(entries, directory):
                 path = posixpath.join(directory, name)
                 try:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import IO
 
 from glovebox.errors import BadArchive, TransferError
+from glovebox.protocol.zip_reading import checked_listing, portions
 
 _PIECE = 1 << 20
 _UNIX = 3
@@ -38,16 +39,13 @@ def unpack(archive: Path, destination: Path) -> list[Path]:
     left = max(_UNSUSPICIOUS, archive.stat().st_size * _RATIO)
     written = []
     try:
-        with zipfile.ZipFile(archive) as entries:
-            for entry in entries.infolist():
-                parts = _parts(entry)
-                try:
+        with open(archive, "rb") as file:
+            for entries in portions(file, checked_listing(file)):
+                for entry in entries.infolist():
+                    parts = _parts(entry)
                     left = _put(entries, entry, destination, parts, left)
-                except OSError as error:
-                    place = destination.joinpath(*parts)
-                    raise TransferError(f"{place} cannot be written: {error.strerror or error}") from error
-                if not entry.is_dir():
-                    written.append(destination.joinpath(*parts))
+                    if not entry.is_dir():
+                        written.append(destination.joinpath(*parts))
     except BROKEN as error:
         raise BadArchive(f"The archive of the box is damaged: {error}") from error
     return written
@@ -66,16 +64,20 @@ def _put(
 ) -> int:
     """Write one entry; how many bytes may still come."""
     above = parts if entry.is_dir() else parts[:-1]
-    with _directory(root, above) as directory:
-        if entry.is_dir():
-            return left
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(parts[-1], dir_fd=directory)  # a link is replaced, not followed
-        # The umask has its say, as for any file that is simply created.
-        mode = 0o777 if entry.external_attr >> 16 & stat.S_IXUSR else 0o666
-        file = os.fdopen(os.open(parts[-1], _NEW_FILE, mode, dir_fd=directory), "wb")
-        with file, archive.open(entry) as source:
-            return _copied(source, file, left)
+    try:
+        with _directory(root, above) as directory:
+            if entry.is_dir():
+                return left
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(parts[-1], dir_fd=directory)  # a link is replaced, not followed
+            # The umask has its say, as for any file that is simply created.
+            mode = 0o777 if entry.external_attr >> 16 & stat.S_IXUSR else 0o666
+            file = os.fdopen(os.open(parts[-1], _NEW_FILE, mode, dir_fd=directory), "wb")
+            with file, archive.open(entry) as source:
+                return _copied(source, file, left)
+    except OSError as error:
+        place = root.joinpath(*parts)
+        raise TransferError(f"{place} cannot be written: {error.strerror or error}") from error
 
 
 def _copied(source: IO[bytes], file: IO[bytes], left: int) -> int:

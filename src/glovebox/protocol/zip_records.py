@@ -14,6 +14,9 @@ import time
 #: What no number of the short form may reach: sizes and offsets, and counts.
 LIMIT32 = 0xFFFFFFFF
 LIMIT16 = 0xFFFF
+#: The most entries that an archive may have, and the most bytes of their list.
+MOST_ENTRIES = 1_000_000
+MOST_LISTED = 256 << 20
 #: Flags of an entry.
 CHECKSUM_FOLLOWS = 0x0008
 UTF8_NAME = 0x0800

@@ -208,6 +208,11 @@ class Settings:
         metavar="SIZE",
         help="Largest upload taken, for example 500M; an archive may unpack to as much.",
     )  # fmt: skip
+    max_read_size: int = setting(
+        32 << 20, flag="--max-read-size", variable="GLOVEBOX_MAX_READ_SIZE", parse=parse_size,
+        metavar="SIZE",
+        help="Largest part of a file that one read answers with, for example 100M; the file may be larger.",
+    )  # fmt: skip
     allowed_hosts: tuple[str, ...] = setting(
         (), flag="--allowed-hosts", variable="GLOVEBOX_ALLOWED_HOSTS", metavar="NAME", many=True,
         help="More host names this box is called by when it has no key, for example box.example.org or"

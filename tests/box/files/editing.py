@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from glovebox.box.credentials import assume_user
 from glovebox.box.events import EventLog
 from glovebox.box.executor import Executor
 from glovebox.box.files.handlers import FileActions
@@ -61,9 +64,10 @@ class Files:
 
 @asynccontextmanager
 async def files_in(cwd: Path, *, user_id: int | None = None) -> AsyncIterator[Files]:
-    """File actions whose shell and workspace are in `cwd`."""
+    """File actions whose shell and workspace are in `cwd`, with the rights of a user if this is root."""
     shell = StillShell(cwd)
-    threads = Threads("files", 8)
+    as_user = user_id is not None and os.geteuid() == 0
+    threads = Threads("files", 8, initializer=partial(assume_user, user_id or 0) if as_user else None)
     actions = FileActions(shell=shell, working_dir=str(cwd), user_id=user_id, threads=threads)
     try:
         yield Files(Executor(actions.handlers(), EventLog()), shell)

@@ -292,6 +292,7 @@ async def test_a_dangling_link_is_created_through(files: Files, tmp_path: Path) 
 
 @AS_ROOT
 async def test_a_created_file_belongs_to_the_sandbox_user(tmp_path: Path) -> None:
+    os.chmod(tmp_path, 0o777)
     async with files_in(tmp_path, user_id=4321) as files:
         await files.edit(tmp_path / "c.txt", "create", file_text="x")
     assert (tmp_path / "c.txt").stat().st_uid == 4321

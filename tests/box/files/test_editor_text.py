@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from glovebox.box.files import lines as lines_module
 from glovebox.box.files.editor import diff, text
 from glovebox.box.files.editor.messages import CLIP_AT, OTHER_NOTICE, TEXT_NOTICE, EditorError
 
@@ -212,3 +213,38 @@ def test_a_small_change_in_a_long_repetitive_file_is_found() -> None:
     assert diff.unified(before, "\n".join(lines), "/f") == (
         "--- /f\n+++ /f\n@@ -100001 +100001,2 @@\n-row 100\n+new\n+lines"
     )
+
+
+@settings(deadline=None)
+@given(LINES, LINES, LINES, LINES)
+def test_lines_set_aside_in_long_texts_change_nothing_but_the_choice_of_hunks(
+    head: list[str], old: list[str], new: list[str], tail: list[str]
+) -> None:
+    before, after = "\n".join(head + old + tail), "\n".join(head + new + tail)
+    rows, new_rows = before.split("\n"), after.split("\n")
+    most = min(len(rows), len(new_rows))
+    first = next((at for at in range(most) if rows[at] != new_rows[at]), most)
+    last = next((at for at in range(most - first) if rows[-1 - at] != new_rows[-1 - at]), most - first)
+    lines = difflib.unified_diff(
+        rows[first : len(rows) - last], new_rows[first : len(new_rows) - last], "/f", "/f", n=0
+    )
+    wanted = "\n".join(_shifted(line, first).rstrip() for line in lines)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(diff, "LONG", 0)
+        patch.setattr(diff, "_WINDOW", 3)
+        assert diff.unified(before, after, "/f") == wanted
+
+
+def _shifted(line: str, lines: int) -> str:
+    """A line of a diff, with the numbers in a hunk's header `lines` larger."""
+    if not line.startswith("@@"):
+        return line
+    return re.sub(r"([-+])(\d+)", lambda found: f"{found[1]}{int(found[2]) + lines}", line)
+
+
+@settings(deadline=None)
+@given(TEXT, st.integers(-1, 40))
+def test_a_line_of_shown_text_begins_where_it_does(shown: str, line: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lines_module, "_WINDOW", 3)
+        assert lines_module.line_start(shown, line) == len("".join(lines_module.split(shown)[: max(line, 0)]))

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from glovebox.box.files.editor import listing
 from glovebox.box.files.editor.listing import Entry, render, view_directory
 from glovebox.box.files.editor.messages import CLIP_AT, DIRECTORY_NOTICE, EditorError
 
@@ -104,3 +105,19 @@ def test_a_long_listing_is_cut_without_counting_the_slashes(size: int) -> None:
     plain = ("\n".join(names) + "\n")[:CLIP_AT]
     assert text.endswith(DIRECTORY_NOTICE)
     assert text.removesuffix(DIRECTORY_NOTICE).replace("/\n", "\n") == plain
+
+
+def test_of_very_many_entries_the_first_are_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fill(
+        tmp_path,
+        "a/",
+        "z/",
+        *(f"z/{number:03}" for number in range(150)),
+        *(f"m{number:03}" for number in range(300)),
+    )
+    whole = view_directory(str(tmp_path))
+    monkeypatch.setattr(listing, "_MOST", 100)
+    monkeypatch.setattr(listing, "CLIP_AT", 50 * len(f"{tmp_path}/m000"))
+    shown, _, _ = view_directory(str(tmp_path)).partition(DIRECTORY_NOTICE)
+    assert len(shown) > 2000
+    assert whole.startswith(shown)

@@ -164,6 +164,7 @@ async def test_a_pipe_is_refused_at_once(files: Files, tmp_path: Path) -> None:
 
 @AS_ROOT
 async def test_new_files_and_directories_belong_to_the_sandbox_user(tmp_path: Path) -> None:
+    os.chmod(tmp_path, 0o777)
     async with files_in(tmp_path, user_id=4321) as files:
         await files.write("made/n.txt", "x")
     for path in (tmp_path / "made", tmp_path / "made/n.txt"):
@@ -174,7 +175,9 @@ async def test_new_files_and_directories_belong_to_the_sandbox_user(tmp_path: Pa
 @AS_ROOT
 async def test_an_existing_file_keeps_its_owner(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
+    os.chmod(tmp_path, 0o777)
     path.touch()
+    os.chmod(path, 0o666)
     os.chown(path, 1234, 2345)
     async with files_in(tmp_path, user_id=4321) as files:
         await files.write(path, "x")

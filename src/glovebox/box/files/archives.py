@@ -7,22 +7,30 @@ methods cannot be asked for a bounded piece. The executable bit is restored, oth
 
 from __future__ import annotations
 
+import codecs
 import logging
 import stat
 import struct
 import zipfile
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import BinaryIO
 
 from glovebox.box.files.landing import Landing, UnpackLimits
 from glovebox.box.files.small_entries import SmallEntries
 from glovebox.errors import BadArchive
+from glovebox.protocol.zip_reading import checked_listing, headers, portions
+from glovebox.protocol.zip_records import UTF8_NAME
 
 log = logging.getLogger(__name__)
 
+codecs.lookup("cp437")  # of names that are not UTF-8; the sandbox user need not be able to read that module
+
 _PIECE = 1 << 20
 _ENCRYPTED = 0x1
+#: Of an entry in the list: flags, method, size, and how long its name is.
+_HEADER = struct.Struct("<8x2H12xLH")
+_NAME_AT = 46
 _UNIX = 3
 #: What the standard library raises on archives that are damaged or made to harm.
 _BROKEN = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, RuntimeError, ValueError)
@@ -48,15 +56,13 @@ def unpack(
         TransferError: an entry's place is outside, by a link that was there before.
         OSError: a file could not be written.
     """
-    size = file.seek(0, 2)
+    unpacking = _Unpacking(landing, limits, file.seek(0, 2), abandoned)
     try:
-        with zipfile.ZipFile(file) as archive:
-            entries = archive.infolist()
-            _check(entries, limits)
-            small = SmallEntries(file, entries, archive.start_dir)
-            unpacking = _Unpacking(archive, small, landing, limits, size, abandoned)
-            for entry in entries:
-                unpacking.take(entry)
+        listing = checked_listing(file, limits.max_entries, limits.max_listed)
+        _check(headers(file, listing), limits)
+        for archive in portions(file, listing):
+            with archive:
+                unpacking.take_all(file, archive)
     except _BROKEN as error:
         raise BadArchive(f"The archive is damaged: {error}") from error
     if unpacking.skipped:
@@ -72,37 +78,34 @@ def entry_parts(name: str) -> tuple[str, ...] | None:
     return tuple(part for part in parts if part not in ("", ".")) or None
 
 
-def _check(entries: list[zipfile.ZipInfo], limits: UnpackLimits) -> None:
+def _check(headers: Iterator[bytes], limits: UnpackLimits) -> None:
     """Refuse before anything is written what the archive itself admits."""
-    if len(entries) > limits.max_entries:
-        raise BadArchive(f"The archive has {len(entries)} entries; at most {limits.max_entries} are unpacked")
-    if sum(entry.file_size for entry in entries) > limits.max_bytes:
-        raise BadArchive(f"The archive unpacks to more than {limits.max_bytes} bytes")
-    for entry in entries:
-        if entry.flag_bits & _ENCRYPTED:
-            raise BadArchive(f"{entry.filename} in the archive is encrypted")
-        if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+    total = 0
+    for header in headers:
+        flags, method, size, length = _HEADER.unpack_from(header)
+        total += size
+        if total > limits.max_bytes:
+            raise BadArchive(f"The archive unpacks to more than {limits.max_bytes} bytes")
+        if flags & _ENCRYPTED:
+            raise BadArchive(f"{_name(header, flags, length)} in the archive is encrypted")
+        if method not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
             raise BadArchive(
-                f"{entry.filename} in the archive is compressed with method {entry.compress_type}; "
+                f"{_name(header, flags, length)} in the archive is compressed with method {method}; "
                 "only stored and deflated entries are supported"
             )
+
+
+def _name(header: bytes, flags: int, length: int) -> str:
+    return header[_NAME_AT : _NAME_AT + length].decode("utf-8" if flags & UTF8_NAME else "cp437", "replace")
 
 
 class _Unpacking:
     """One archive on its way to the disk."""
 
     def __init__(
-        self,
-        archive: zipfile.ZipFile,
-        small: SmallEntries,
-        landing: Landing,
-        limits: UnpackLimits,
-        size: int,
-        abandoned: Callable[[], bool],
+        self, landing: Landing, limits: UnpackLimits, size: int, abandoned: Callable[[], bool]
     ) -> None:
         self._abandoned = abandoned
-        self._archive = archive
-        self._small = small
         self._landing = landing
         self._limits = limits
         self._suspicious = max(limits.unsuspicious_bytes, size * limits.max_ratio)
@@ -110,8 +113,15 @@ class _Unpacking:
         self.files = 0
         self.skipped = 0
 
-    def take(self, entry: zipfile.ZipInfo) -> None:
-        """Unpack one entry."""
+    def take_all(self, file: BinaryIO, archive: zipfile.ZipFile) -> None:
+        """Unpack all entries of an archive, or of a portion of it."""
+        entries = archive.infolist()
+        self._archive = archive
+        self._small = SmallEntries(file, entries, archive.start_dir)
+        for entry in entries:
+            self._take(entry)
+
+    def _take(self, entry: zipfile.ZipInfo) -> None:
         self._count(0)
         parts = entry_parts(entry.filename)
         mode = entry.external_attr >> 16 if entry.create_system == _UNIX else 0

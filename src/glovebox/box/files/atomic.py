@@ -27,9 +27,12 @@ import os
 import secrets
 import stat
 import sys
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
 
+from glovebox.box.credentials import own_rights
 from glovebox.box.files.renaming import EXCHANGE, renameat2
+from glovebox.box.files.workspace import pieces
 
 #: Temporary files begin with this, so that a leftover of a killed process can be told.
 PREFIX = ".glovebox-"
@@ -63,15 +66,48 @@ def replace(path: str, data: bytes, *, real: str, status: os.stat_result, previo
     Raises:
         OSError: it could not be done, and the file is as it was.
     """
-    if status.st_nlink > 1 or not _may_write(real):
-        _overwrite(path, data, previous)
+    if not _replaced(path, (data,), real, status):
+        _overwrite(path, (data,), (previous,))
+
+
+def rewrite(
+    path: str,
+    change: Callable[[int], Iterable[bytes]],
+    *,
+    real: str,
+    status: os.stat_result,
+    file: int,
+    size: int,
+) -> None:
+    """The same for a file that need not fit into memory: it is open as `file` and has `size` bytes.
+
+    `change` makes the new content, in pieces, from an open file that has the old one.
+
+    Raises:
+        OSError: it could not be done, and the file is as it was.
+    """
+    if _replaced(path, change(file), real, status):
         return
+    with own_rights():  # a file without a name, which is nobody's business
+        kept = tempfile.TemporaryFile()  # noqa: SIM115  closed below
+    with kept:
+        for piece in pieces(file, 0, size):
+            kept.write(piece)
+        kept.flush()
+        _overwrite(path, change(kept.fileno()), pieces(kept.fileno(), 0, size))
+
+
+def _replaced(path: str, content: Iterable[bytes], real: str, status: os.stat_result) -> bool:
+    """Let a finished file take the place of `path`; False if that has to be overwritten instead."""
+    if status.st_nlink > 1 or not _may_write(real):
+        return False
     try:
-        _swap(real, data, status)
+        _swap(real, content, status)
     except OSError as error:
         if error.errno not in _NO_REPLACEMENT:
             raise _named(error, path) from None
-        _overwrite(path, data, previous)
+        return False
+    return True
 
 
 def create(
@@ -94,7 +130,7 @@ def create(
                 write_all(fd, data)
                 if owner is not None:
                     try:
-                        os.fchown(fd, owner, owner)
+                        _give(fd, owner, owner)
                     except PermissionError as error:
                         refusal = PermissionError(error.errno, error.strerror, path)
                 if mode is not None:
@@ -108,11 +144,12 @@ def create(
     return refusal
 
 
-def _swap(real: str, data: bytes, status: os.stat_result) -> None:
+def _swap(real: str, content: Iterable[bytes], status: os.stat_result) -> None:
     temporary, fd = _temporary(real, 0o600)
     with _removed_on_failure(temporary):
         try:
-            write_all(fd, data)
+            for piece in content:
+                write_all(fd, piece)
             _take_after(fd, real, status)
         finally:
             os.close(fd)
@@ -138,22 +175,28 @@ def _put_in_place(temporary: str, real: str) -> None:
     os.rename(temporary, real)
 
 
-def _overwrite(path: str, data: bytes, previous: bytes) -> None:
+def _overwrite(path: str, content: Iterable[bytes], previous: Iterable[bytes]) -> None:
     fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
     try:
         try:
-            size = os.fstat(fd).st_size
-            write_all(fd, data)
-            if len(data) < size:
-                os.ftruncate(fd, len(data))
+            _fill(fd, content)
         except OSError as error:
             with contextlib.suppress(OSError):
                 os.lseek(fd, 0, os.SEEK_SET)
-                write_all(fd, previous)
-                os.ftruncate(fd, len(previous))
+                _fill(fd, previous)
             raise _named(error, path) from None
     finally:
         os.close(fd)
+
+
+def _fill(fd: int, content: Iterable[bytes]) -> None:
+    """Have an open file hold this and nothing else."""
+    size = 0
+    for piece in content:
+        write_all(fd, piece)
+        size += len(piece)
+    if size < os.fstat(fd).st_size:
+        os.ftruncate(fd, size)
 
 
 def _temporary(real: str, mode: int) -> tuple[str, int]:
@@ -189,7 +232,7 @@ def _take_after(fd: int, real: str, status: os.stat_result) -> None:
     """Give a temporary file what the file it replaces has beside its content."""
     made = os.fstat(fd)
     if (made.st_uid, made.st_gid) != (status.st_uid, status.st_gid):
-        os.fchown(fd, status.st_uid, status.st_gid)
+        _give(fd, status.st_uid, status.st_gid)
     if stat.S_IMODE(made.st_mode) != stat.S_IMODE(status.st_mode):
         os.fchmod(fd, stat.S_IMODE(status.st_mode))
     if sys.platform == "linux":
@@ -199,6 +242,18 @@ def _take_after(fd: int, real: str, status: os.stat_result) -> None:
             os.removexattr(fd, name)
         for name in wanted:
             os.setxattr(fd, name, os.getxattr(real, name))
+
+
+def _give(fd: int, user: int, group: int) -> None:
+    """Let a file that was just made belong to a user and a group."""
+    try:
+        os.fchown(fd, user, group)
+    except PermissionError:
+        if os.fstat(fd).st_uid != user:
+            raise
+        # A group that the sandbox user is not in, which a file of its own may have all the same.
+        with own_rights():
+            os.fchown(fd, -1, group)
 
 
 def _attributes(file: int | str) -> set[str]:

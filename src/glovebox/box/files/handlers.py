@@ -9,7 +9,7 @@ from glovebox.box.files.editor.editor import Editor, EditorCommand
 from glovebox.box.files.editor.messages import BinaryFile, EditorError, MissingPath, line_number
 from glovebox.box.files.locks import PathLocks
 from glovebox.box.files.media import media_type
-from glovebox.box.files.reader import read_file
+from glovebox.box.files.reader import MAX_BYTES, read_file
 from glovebox.box.files.workspace import Refused, resolve
 from glovebox.box.files.writer import write_file
 from glovebox.box.shell import Shell
@@ -34,8 +34,17 @@ class FileActions:
     were accepted earlier get the time to make it.
     """
 
-    def __init__(self, *, shell: Shell, working_dir: str, user_id: int | None, threads: Threads) -> None:
+    def __init__(
+        self,
+        *,
+        shell: Shell,
+        working_dir: str,
+        user_id: int | None,
+        threads: Threads,
+        max_read_bytes: int = MAX_BYTES,
+    ) -> None:
         self._shell = shell
+        self._max_read_bytes = max_read_bytes
         self._threads = threads
         self._user_id = user_id
         self._locks = PathLocks()
@@ -81,7 +90,7 @@ class FileActions:
                 locks=self._locks,
             )
         except Refused as refusal:
-            return ErrorObservation(content=str(refusal))
+            return ErrorObservation(content=str(refusal), error_id=refusal.error_id)
         return FileWriteObservation(path=path)
 
     async def edit(self, action: FileEditAction, call: Call) -> FileEditObservation | ErrorObservation:
@@ -109,12 +118,17 @@ class FileActions:
         test_binary = action.path.startswith("/") and not shown
         try:
             content = await self._threads.run(
-                read_file, path, test_binary=test_binary, start=action.start, end=action.end
+                read_file,
+                path,
+                test_binary=test_binary,
+                start=action.start,
+                end=action.end,
+                most=self._max_read_bytes,
             )
         except FileNotFoundError:
             return None
         except Refused as refusal:
-            return ErrorObservation(content=str(refusal))
+            return ErrorObservation(content=str(refusal), error_id=refusal.error_id)
         return FileReadObservation(content=content, path=path)
 
     async def _view(self, action: FileReadAction) -> FileReadObservation | ErrorObservation:

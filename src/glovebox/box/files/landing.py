@@ -17,6 +17,7 @@ from typing import BinaryIO, NamedTuple, Self
 
 from glovebox.box.files.atomic import write_all
 from glovebox.errors import TransferError
+from glovebox.protocol.zip_records import MOST_ENTRIES, MOST_LISTED
 
 #: Starts the name of a file that is still being written.
 PART_PREFIX = ".glovebox-part-"
@@ -57,7 +58,9 @@ class UnpackLimits(NamedTuple):
     """How much an archive may become."""
 
     max_bytes: int = 16 << 30
-    max_entries: int = 1_000_000
+    max_entries: int = MOST_ENTRIES
+    #: How long the list of its entries may be.
+    max_listed: int = MOST_LISTED
     #: An honest archive of this size or less may be compressed as far as it goes.
     unsuspicious_bytes: int = 100 << 20
     max_ratio: int = 1000

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import io
 
+#: How much is looked at in one go; other threads wait for as long.
+_WINDOW = 1 << 16
+
 
 def shown(raw: str) -> str:
     """The text with every line end as LF."""
@@ -47,32 +50,58 @@ def raw_offset(raw: str, offset: int) -> int:
     return offset
 
 
+def line_start(text: str, line: int) -> int:
+    """Where a line of shown text begins, counted from 0; the end of the text if there are not so many."""
+    at = 0
+    while line > 0 and at < len(text):
+        ends = text.count("\n", at, at + _WINDOW)
+        if ends < line:
+            line -= ends
+            at += _WINDOW
+            continue
+        for _ in range(line):
+            at = text.index("\n", at) + 1
+        return at
+    return min(at, len(text))
+
+
 def cut(text: str, start: int, end: int) -> str:
-    """The lines from `start` up to `end` (0-based, exclusive, -1 for all), with the contract's arithmetic.
+    """The lines from `start` up to `end`, as `cut_range` has them."""
+    if end == -1 and start <= 0:
+        return text
+    lines = split(text)
+    first, stop = cut_range(len(lines), start, end)
+    return "".join(lines[first:stop])
+
+
+def cut_range(total: int, start: int, end: int) -> tuple[int, int]:
+    """The lines to read: from `start` up to `end` (0-based, exclusive, -1 for all), as the contract computes.
 
     A start in the last line is pulled back by one, and there is always at least one line, unless the end
     is open.
     """
-    if end == -1 and start <= 0:
-        return text
-    lines = split(text)
-    total = len(lines)
     start = max(0, min(start, total))
     if end == -1:
-        return "".join(lines[start:])
+        return start, total
     begin = max(0, min(start, total - 2))
-    return "".join(lines[begin : max(begin + 1, min(max(end, 0), total))])
+    return begin, max(begin + 1, min(max(end, 0), total))
 
 
 def splice(raw: str, content: str, start: int | None, end: int | None) -> str:
-    """The text with `content` and a line end in place of the lines from `start` up to `end`.
-
-    Indices are those of Python slices, except that a start of 0 keeps nothing before and an end of -1
-    nothing after.
-    """
+    """The text with `content` and a line end in place of the lines from `start` up to `end`."""
     if start == 0 and end == -1:
         return content + "\n"
     lines = split(raw)
-    before = "" if start == 0 else "".join(lines[:start])
-    after = "" if end == -1 else "".join(lines[end:])
+    kept, resumed = splice_range(len(lines), start, end)
+    before, after = "".join(lines[:kept]), "".join(lines[resumed:])
     return before + with_line_end(content + "\n", line_end(raw)) + after
+
+
+def splice_range(total: int, start: int | None, end: int | None) -> tuple[int, int]:
+    """How many lines are kept before those that are put in, and from which one on lines follow.
+
+    Indices are those of Python slices, except that an end of -1 keeps nothing after.
+    """
+    kept = slice(None, start).indices(total)[1]
+    resumed = total if end == -1 else slice(end, None).indices(total)[0]
+    return kept, resumed

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import os
+from collections.abc import Iterable
 
 #: The system's own table of types is not asked: an answer must not depend on the machine.
 _TYPES = {
@@ -25,6 +26,14 @@ def media_type(path: str) -> str | None:
     return _TYPES.get(name[name.rfind(".") :]) if "." in name else None
 
 
-def data_url(media: str, data: bytes) -> str:
-    """The content as a data URL."""
-    return f"data:{media};base64,{base64.b64encode(data).decode('ascii')}"
+def data_url(media: str, pieces: Iterable[bytes]) -> str:
+    """Content that comes in pieces, as a data URL."""
+    encoded = [f"data:{media};base64,"]
+    rest = b""
+    for piece in pieces:
+        data = rest + piece
+        whole = len(data) - len(data) % 3  # three bytes become four characters
+        encoded.append(base64.b64encode(data[:whole]).decode("ascii"))
+        rest = data[whole:]
+    encoded.append(base64.b64encode(rest).decode("ascii"))
+    return "".join(encoded)

@@ -7,6 +7,7 @@ import contextlib
 from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, TypeVar
 
+from glovebox.box.credentials import Identity, own_rights
 from glovebox.box.executor import Call, Handler
 from glovebox.box.files.failures import Refusal, resolved, shown
 from glovebox.box.files.paths.moving import move
@@ -48,11 +49,15 @@ class PathActions:
 
     Like reading and writing, these actions do not wait for the shell unless something is missing.
     `ripgrep` names the program that speeds up `grep`; without it, or with `None`, the answers are the same.
+    `identity` is the user that programs search files as, if that is not the server's.
     """
 
-    def __init__(self, *, shell: Shell, threads: Threads, ripgrep: str | None = "rg") -> None:
+    def __init__(
+        self, *, shell: Shell, threads: Threads, identity: Identity | None = None, ripgrep: str | None = "rg"
+    ) -> None:
         self._shell = shell
         self._threads = threads
+        self._identity = identity
         self._ripgrep = ripgrep
         self._searches = asyncio.Semaphore(MAX_SEARCHES)
         self._loaded = False
@@ -79,7 +84,9 @@ class PathActions:
             async with self._search(action.timeout) as budget:
                 from glovebox.box.files.search.grepping import search_lines
 
-                return await search_lines(action, self._shell.cwd, budget, self._threads, self._ripgrep)
+                return await search_lines(
+                    action, self._shell.cwd, budget, self._threads, self._ripgrep, self._identity
+                )
 
         return await answered(self._shell, attempt, action.timeout)
 
@@ -153,4 +160,5 @@ class PathActions:
 
 def _load() -> None:
     """Import what searches. Blocks."""
-    from glovebox.box.files.search import finding, grepping, walking  # noqa: F401
+    with own_rights():
+        from glovebox.box.files.search import finding, grepping, walking  # noqa: F401

@@ -25,9 +25,12 @@ class FilesPlugin(Plugin):
             shell=context.shell,
             working_dir=context.settings.working_dir,
             user_id=context.services.user_id,
-            threads=context.threads,
+            threads=context.user_threads,
+            max_read_bytes=context.settings.max_read_size,
         )
-        self._paths = PathActions(shell=context.shell, threads=context.threads)
+        self._paths = PathActions(
+            shell=context.shell, threads=context.user_threads, identity=context.services.identity
+        )
 
     def handlers(self) -> Iterable[Handler]:
         """All actions on files."""
@@ -35,7 +38,7 @@ class FilesPlugin(Plugin):
 
     def endpoints(self) -> Iterable[Endpoint]:
         """What moves files in and out."""
-        return transfer_endpoints(self.context.settings, self.context.threads)
+        return transfer_endpoints(self.context.settings, self.context.user_threads)
 
     async def stop(self) -> None:
         """Forget the history of edits."""

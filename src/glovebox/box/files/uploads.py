@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from glovebox.box.credentials import own_rights
 from glovebox.box.files.landing import Draft, Landing, UnpackLimits, upload_parts
 from glovebox.errors import BadArchive, TooLarge, TransferError
 
@@ -138,10 +139,11 @@ class Upload:
         if not self._draft.path.endswith(".zip"):
             self._draft.commit()
             return
-        from glovebox.box.files.archives import (  # the decoders are only loaded for an archive
-            is_archive,
-            unpack,
-        )
+        with own_rights():
+            from glovebox.box.files.archives import (  # the decoders are only loaded for an archive
+                is_archive,
+                unpack,
+            )
 
         self._draft.file.flush()
         try:

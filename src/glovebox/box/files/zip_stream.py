@@ -29,8 +29,8 @@ _EFFECTIVE = os.access in os.supports_effective_ids
 def open_archive(path: str) -> ZipStream:
     """An archive of the regular files below a directory, or of the one file that `path` is.
 
-    Links to files count as files; links to directories, dangling links and special files are left out,
-    and so are directories that may not be read.
+    Links to files count as files; links to directories, to nothing and to what may not be read are left out,
+    and so are special files and directories that may not be read.
 
     Raises:
         OSError: the path is missing, or a file may not be read.
@@ -58,7 +58,7 @@ def _collect(path: str) -> list[Entry]:
                 status = item.stat()
             except OSError:  # vanished, dangling, or a link that leads round in a circle
                 continue
-            if stat.S_ISREG(status.st_mode):
+            if stat.S_ISREG(status.st_mode) and not (item.is_symlink() and not _readable(item.path)):
                 entries.append(_entry(item.path[prefix:], item.path, status))
         directories += [item.path for item in reversed(found) if item.is_dir(follow_symlinks=False)]
     return entries
@@ -74,9 +74,13 @@ def _list(directory: str) -> list[os.DirEntry[str]]:
 
 
 def _entry(name: str, path: str, status: os.stat_result) -> Entry:
-    if os.geteuid() != 0 and not os.access(path, os.R_OK, effective_ids=_EFFECTIVE):
+    if not _readable(path):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
     return Entry(os.fsencode(name), status.st_size, dos_time(status.st_mtime), status.st_mode)
+
+
+def _readable(path: str) -> bool:
+    return os.access(path, os.R_OK, effective_ids=_EFFECTIVE)
 
 
 class ZipStream:

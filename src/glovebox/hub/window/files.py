@@ -129,7 +129,7 @@ class WindowFiles:
         if test_binary and is_binary(data[:SAMPLE_SIZE]):
             return ErrorObservation(content=BINARY_FILE)
         if media is not None:
-            return FileReadObservation(content=data_url(media, data), path=path)
+            return FileReadObservation(content=data_url(media, [data]), path=path)
         try:
             text = data.decode()
         except UnicodeDecodeError:

@@ -6,6 +6,8 @@ import importlib
 import os
 from typing import Any
 
+from glovebox.box.credentials import own_rights
+
 #: Suffixes `view` converts; no other command takes such a file.
 SUFFIXES = frozenset({".docx", ".xlsx", ".pptx", ".pdf", ".mp3", ".wav", ".m4a", ".flac"})
 
@@ -27,7 +29,8 @@ def to_markdown(path: str) -> str:
     """
     suffix = os.path.splitext(path)[1].lower()
     if suffix in (".docx", ".xlsx", ".pptx"):
-        from glovebox.box.files.editor import office  # loads what nothing else here needs
+        with own_rights():
+            from glovebox.box.files.editor import office  # loads what nothing else here needs
 
         try:
             return office.CONVERTERS[suffix](path)
@@ -40,8 +43,9 @@ def to_markdown(path: str) -> str:
 
 def _pdf(path: str) -> str:
     try:
-        pdf: Any = importlib.import_module("pdfminer.high_level")
-        problems: Any = importlib.import_module("pdfminer.psparser")
+        with own_rights():
+            pdf: Any = importlib.import_module("pdfminer.high_level")
+            problems: Any = importlib.import_module("pdfminer.psparser")
     except ImportError:
         raise ConversionError(
             "PDF files need the Python package pdfminer.six (pip install pdfminer.six)"

@@ -7,6 +7,7 @@ import stat
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from glovebox.box.credentials import own_rights
 from glovebox.box.files import atomic
 from glovebox.box.files.binary import is_binary, is_binary_name
 from glovebox.box.files.editor import convert, messages, text
@@ -116,7 +117,7 @@ class Editor:
                 if not stat.S_ISDIR(source.status.st_mode):
                     return self._view_file(path, source, view_range, text_only=text_only)
         except (OSError, ValueError) as error:
-            if not os.path.exists(path):
+            if not isinstance(error, PermissionError) and not os.path.exists(path):
                 raise MissingPath(path) from None
             if not os.path.isdir(path):
                 raise messages.unreadable(path, error) from None
@@ -126,7 +127,7 @@ class Editor:
         return Edited(view_directory(path), path)
 
     def _view_file(self, path: str, source: Source, view_range: Any, *, text_only: bool) -> Edited:
-        if text_only and stat.S_ISREG(source.status.st_mode) and is_binary(source.sample()):
+        if text_only and stat.S_ISREG(source.status.st_mode) and _is_binary(source):
             raise BinaryFile(path)
         if convert.is_document(path):
             _expect_fitting(path, source.status)
@@ -186,10 +187,7 @@ class Editor:
         data = self._history.last(path)
         if data is None:
             raise messages.no_history(path)
-        try:
-            raw, encoding = self._encodings.decode(path, loaded.status, data)
-        except UnicodeDecodeError as error:
-            raise messages.unreadable(path, error) from None
+        raw, encoding = self._decode(path, loaded.status, data)
         self._replace(path, real, loaded, data, encoding)
         self._history.drop_last(path)
         before = shown(raw)
@@ -232,14 +230,20 @@ class Editor:
     def _decoded(self, path: str, source: Source) -> _Loaded:
         status = source.status
         _expect_fitting(path, status)
-        if is_binary_name(path) or is_binary(source.sample()):
+        if is_binary_name(path) or _is_binary(source):
             raise BinaryFile(path)
-        data = source.content()
+        data = source.content(MAX_MEGABYTES << 20)
+        if data is None:  # it has grown, or is one of /proc, which say they have no size
+            raise _too_large(path, f"more than {MAX_MEGABYTES}")
+        raw, encoding = self._decode(path, status, data)
+        return _Loaded(data, status, encoding, raw, shown(raw))
+
+    def _decode(self, path: str, status: os.stat_result, data: bytes) -> tuple[str, TextEncoding]:
         try:
-            raw, encoding = self._encodings.decode(path, status, data)
+            with own_rights():  # codecs are modules, imported when they are first used
+                return self._encodings.decode(path, status, data)
         except UnicodeDecodeError as error:
             raise messages.unreadable(path, error) from None
-        return _Loaded(data, status, encoding, raw, shown(raw))
 
     def _expect_absolute(self, path: str) -> None:
         if path.startswith("/"):
@@ -252,10 +256,18 @@ class Editor:
         raise messages.invalid("path", path, hint)
 
 
+def _is_binary(source: Source) -> bool:
+    sample = source.sample()
+    with own_rights():  # what guesses encodings is imported when it is first used
+        return is_binary(sample)
+
+
 def _expect_file(path: str) -> None:
     """Something is there, and it may be changed."""
     try:
         mode = os.stat(path).st_mode
+    except PermissionError as error:
+        raise messages.unreadable(path, error) from None
     except (OSError, ValueError):
         raise MissingPath(path) from None
     if stat.S_ISDIR(mode):
@@ -279,5 +291,9 @@ def _expect_fitting(path: str, status: os.stat_result) -> None:
         raise messages.unfit(path, "It is not a regular file and cannot be read or edited by this tool.")
     megabytes = status.st_size / 1024 / 1024
     if megabytes > MAX_MEGABYTES:
-        reason = f"File is too large ({megabytes:.1f}MB). Maximum allowed size is {MAX_MEGABYTES}MB."
-        raise messages.unfit(path, reason)
+        raise _too_large(path, f"{megabytes:.1f}")
+
+
+def _too_large(path: str, megabytes: str) -> EditorError:
+    reason = f"File is too large ({megabytes}MB). Maximum allowed size is {MAX_MEGABYTES}MB."
+    return messages.unfit(path, reason)

@@ -10,6 +10,8 @@ import tempfile
 import threading
 from collections import deque
 
+from glovebox.box.credentials import own_rights
+
 log = logging.getLogger(__name__)
 
 #: How many edits of one path can be undone.
@@ -19,7 +21,7 @@ KEEP_BYTES = 512 * 1024 * 1024
 
 
 class History:
-    """Earlier contents by path, newest last, in a private directory that `close` removes."""
+    """Earlier contents by path, newest last, in a private directory of the server that `close` removes."""
 
     def __init__(self, depth: int = DEPTH, keep_bytes: int = KEEP_BYTES) -> None:
         self._depth = depth
@@ -32,7 +34,7 @@ class History:
 
     def push(self, path: str, content: bytes) -> None:
         """Remember what the file was."""
-        with self._lock:
+        with self._lock, own_rights():
             try:
                 entry = self._save(content)
             except OSError as error:
@@ -51,7 +53,7 @@ class History:
 
     def last(self, path: str) -> bytes | None:
         """What the file was before its last edit, if that is known."""
-        with self._lock:
+        with self._lock, own_rights():
             entries = self._entries.get(path)
             if not entries:
                 return None
@@ -65,7 +67,7 @@ class History:
 
     def drop_last(self, path: str) -> None:
         """Forget the newest content, after it has been restored."""
-        with self._lock:
+        with self._lock, own_rights():
             entries = self._entries.get(path)
             if entries:
                 self._drop(entries.pop())
@@ -74,7 +76,7 @@ class History:
 
     def close(self) -> None:
         """Remove everything."""
-        with self._lock:
+        with self._lock, own_rights():
             self._entries.clear()
             self._bytes = 0
             if self._directory is not None:

@@ -10,6 +10,8 @@ from glovebox.box.files.editor.text import clip
 
 #: How many levels below the directory are shown.
 DEPTH = 2
+#: More entries than this are never shown: each takes some characters.
+_MOST = CLIP_AT
 
 
 class Entry(NamedTuple):
@@ -63,44 +65,56 @@ def render(entries: list[Entry]) -> str:
 
 
 def walk(root: str) -> Tree:
-    """Everything below `root` that is not hidden, in the order of the paths' bytes; links are followed."""
+    """What is below `root` and not hidden, in the order of the paths' bytes; links are followed.
+
+    Of more entries than can be shown, the first ones.
+    """
     entries = [Entry(root, True)]
     problems: list[str] = []
     hidden = _descend((root,), entries, problems)
-    entries.sort(key=lambda entry: os.fsencode(entry.path))
+    entries.sort(key=_order)
     return Tree([Entry(_printable(path), directory) for path, directory in entries], hidden, problems)
 
 
 def _descend(line: tuple[str, ...], entries: list[Entry], problems: list[str]) -> int:
     """Add what is in the last directory of `line`, which begins at the root; return how much was hidden."""
     directory = line[-1]
+    hidden = 0
     try:
         with os.scandir(directory) as scan:
-            children = list(scan)
+            for child in scan:
+                if child.name.startswith("."):
+                    hidden += 1
+                else:
+                    _add(child, line, entries, problems)
+                if len(entries) > 2 * _MOST:
+                    entries.sort(key=_order)
+                    del entries[_MOST:]
     except OSError as error:
         problems.append(_problem(directory, error))
-        return 0
-    hidden = 0
-    for child in children:
-        if child.name.startswith("."):
-            hidden += 1
-            continue
-        path = f"{directory.rstrip('/')}/{child.name}"
-        try:
-            is_directory = child.is_dir()
-            ancestor = _ancestor(path, line) if is_directory and child.is_symlink() else None
-        except OSError as error:
-            problems.append(_problem(path, error))
-            continue
-        entries.append(Entry(path, is_directory))
-        if ancestor is not None:
-            problems.append(
-                f"File system loop detected; ‘{_printable(path)}’ is part of the same file system loop as "
-                f"‘{_printable(ancestor)}’."
-            )
-        elif is_directory and len(line) < DEPTH:
-            _descend((*line, path), entries, problems)
     return hidden
+
+
+def _add(child: os.DirEntry[str], line: tuple[str, ...], entries: list[Entry], problems: list[str]) -> None:
+    path = f"{line[-1].rstrip('/')}/{child.name}"
+    try:
+        is_directory = child.is_dir()
+        ancestor = _ancestor(path, line) if is_directory and child.is_symlink() else None
+    except OSError as error:
+        problems.append(_problem(path, error))
+        return
+    entries.append(Entry(path, is_directory))
+    if ancestor is not None:
+        problems.append(
+            f"File system loop detected; ‘{_printable(path)}’ is part of the same file system loop as "
+            f"‘{_printable(ancestor)}’."
+        )
+    elif is_directory and len(line) < DEPTH:
+        _descend((*line, path), entries, problems)
+
+
+def _order(entry: Entry) -> bytes:
+    return os.fsencode(entry.path)
 
 
 def _ancestor(path: str, line: tuple[str, ...]) -> str | None:

@@ -5,6 +5,8 @@ These files are zip archives of XML. Nothing but the standard library is needed 
 
 from __future__ import annotations
 
+import codecs
+import contextlib
 import itertools
 import posixpath
 import re
@@ -13,18 +15,25 @@ from collections.abc import Callable, Iterator
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 
+from glovebox.errors import BadArchive
+from glovebox.protocol.zip_reading import checked_listing
+
+codecs.lookup("cp437")  # of names that are not UTF-8; the sandbox user need not be able to read that module
+
 #: What a damaged or unusual file makes the converters raise.
-DAMAGED = (zipfile.BadZipFile, ElementTree.ParseError, LookupError, ValueError, OSError, EOFError)
+DAMAGED = (BadArchive, zipfile.BadZipFile, ElementTree.ParseError, LookupError, ValueError, OSError, EOFError)
 
 #: A small archive can hold a huge part; what is larger than this is not looked at.
 _MAX_PART = 64 * 1024 * 1024
+#: Nor are archives of more parts.
+_MAX_PARTS = 10_000
 #: More of a sheet would not be shown anyway, and empty cells cost nothing in the file but much in memory.
 _MAX_ROWS = _MAX_COLUMNS = 1000
 
 
 def docx(path: str) -> str:
     """A Word document: headings, paragraphs, lists and tables."""
-    with zipfile.ZipFile(path) as archive:
+    with _opened(path) as archive:
         document = _part(archive, "word/document.xml")
     blocks = [_block(element) for body in _all(document, "body") for element in body]
     return "\n\n".join(block for block in blocks if block)
@@ -32,7 +41,7 @@ def docx(path: str) -> str:
 
 def xlsx(path: str) -> str:
     """A workbook: one table per sheet."""
-    with zipfile.ZipFile(path) as archive:
+    with _opened(path) as archive:
         strings = []
         if "xl/sharedStrings.xml" in archive.namelist():
             strings = [_text(item) for item in _all(_part(archive, "xl/sharedStrings.xml"), "si")]
@@ -47,7 +56,7 @@ def xlsx(path: str) -> str:
 def pptx(path: str) -> str:
     """A presentation: slide by slide, with titles, texts, tables and notes."""
     slides = []
-    with zipfile.ZipFile(path) as archive:
+    with _opened(path) as archive:
         targets = _relations(archive, "ppt/presentation.xml")
         for number, slide in enumerate(_all(_part(archive, "ppt/presentation.xml"), "sldId"), 1):
             target = targets[slide.attrib[next(key for key in slide.attrib if key.endswith("}id"))]]
@@ -61,6 +70,13 @@ def pptx(path: str) -> str:
 
 #: By suffix.
 CONVERTERS: dict[str, Callable[[str], str]] = {".docx": docx, ".xlsx": xlsx, ".pptx": pptx}
+
+
+@contextlib.contextmanager
+def _opened(path: str) -> Iterator[zipfile.ZipFile]:
+    with open(path, "rb") as file:
+        checked_listing(file, _MAX_PARTS)
+        yield zipfile.ZipFile(file)
 
 
 def _part(archive: zipfile.ZipFile, name: str) -> Element:

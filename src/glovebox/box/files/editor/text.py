@@ -5,6 +5,8 @@ All text is shown text (see `glovebox.box.files.lines`): every line ends with LF
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import islice
 from typing import Any, NamedTuple
 
 from glovebox.box.files.editor.messages import (
@@ -15,7 +17,7 @@ from glovebox.box.files.editor.messages import (
     EditorError,
     invalid,
 )
-from glovebox.box.files.lines import count, split
+from glovebox.box.files.lines import count, line_start
 
 #: How many lines around a change are shown.
 CONTEXT = 4
@@ -72,7 +74,7 @@ def view(text: str, path: str, view_range: Any = None) -> str:
 
 def excerpt(text: str, first: int, last: int) -> str:
     """Lines `first` to `last`, from 1, both included."""
-    return "".join(split(text)[first - 1 : last])
+    return text[line_start(text, first - 1) : line_start(text, last)]
 
 
 class Change(NamedTuple):
@@ -93,16 +95,16 @@ def replacement(text: str, old: str, new: str, path: str) -> Change:
 
     If it is not there at all, both are tried without the white space around them.
     """
-    places = _places(text, old)
+    places = list(islice(_places(text, old), 2))
     if not places:
         old, new = old.strip(), new.strip()
-        places = _places(text, old)
+        places = list(islice(_places(text, old), 2))
     if not places:
         raise EditorError(f"No replacement was performed, old_str `{old}` did not appear verbatim in {path}.")
     if len(places) > 1:
         problem = (
             f"No replacement was performed. Multiple occurrences of old_str `{old}` "
-            f"in lines {_line_numbers(text, places)}. Please ensure it is unique."
+            f"in lines {_line_numbers(text, old)}. Please ensure it is unique."
         )
         raise EditorError(clip(problem, OTHER_NOTICE))
     start = places[0]
@@ -114,7 +116,7 @@ def insertion(text: str, line: int, new: str) -> Change:
     total = count(text)
     if not 0 <= line <= total:
         raise invalid("insert_line", line, f"It should be within the range of allowed values: [0, {total}]")
-    at = sum(map(len, split(text)[:line]))
+    at = line_start(text, line)
     return Change(at, at, new + "\n", line)
 
 
@@ -144,24 +146,26 @@ def undone_text(text: str, path: str) -> str:
     return f"Last edit to {path} undone successfully. {listing(text, path)}"
 
 
-def _places(text: str, wanted: str) -> list[int]:
+def _places(text: str, wanted: str) -> Iterator[int]:
     """Where `wanted` begins, without overlaps; nothing is everywhere."""
     if not wanted:
-        return list(range(len(text) + 1))
-    places = []
+        yield from range(len(text) + 1)
+        return
     at = text.find(wanted)
     while at != -1:
-        places.append(at)
+        yield at
         at = text.find(wanted, at + len(wanted))
-    return places
 
 
-def _line_numbers(text: str, places: list[int]) -> list[int]:
+def _line_numbers(text: str, wanted: str) -> list[int]:
+    """The lines that `wanted` begins in; no more of them than are ever shown."""
     numbers: list[int] = []
     line, counted = 1, 0
-    for place in places:
+    for place in _places(text, wanted):
         line += text.count("\n", counted, place)
         counted = place
         if not numbers or numbers[-1] != line:
             numbers.append(line)
+            if len(numbers) > CLIP_AT:
+                break
     return numbers

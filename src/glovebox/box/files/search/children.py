@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import os
 import signal
 import sys
 from collections.abc import AsyncIterator, Sequence
+
+from glovebox.box.credentials import Identity
+from glovebox.box.files.search.scan import become
 
 #: A helper that needs more memory than this has met a file it cannot handle.
 _MAX_MEMORY = 4 << 30
@@ -19,8 +23,12 @@ class ChildFailed(Exception):
 
 
 @contextlib.asynccontextmanager
-async def child(command: Sequence[str | bytes], given: bytes) -> AsyncIterator[asyncio.subprocess.Process]:
+async def child(
+    command: Sequence[str | bytes], given: bytes, identity: Identity | None = None
+) -> AsyncIterator[asyncio.subprocess.Process]:
     """A running helper that gets `given` on its standard input; it is dead when the block ends.
+
+    It runs as the user that `identity` names. That user could read its environment, so it has none of ours.
 
     Raises:
         ChildFailed: it cannot be started.
@@ -32,6 +40,9 @@ async def child(command: Sequence[str | bytes], given: bytes) -> AsyncIterator[a
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL,
             start_new_session=True,
+            cwd="/",
+            env={"PATH": os.defpath},
+            preexec_fn=None if identity is None else functools.partial(become, *identity),
         )
     except (OSError, ValueError) as error:
         raise ChildFailed(str(error)) from error

@@ -9,6 +9,7 @@ import stat
 
 import msgspec
 
+from glovebox.box.credentials import Identity
 from glovebox.box.files.failures import Refusal, in_range, refusal, resolved, shown
 from glovebox.box.files.search.excerpts import excerpts
 from glovebox.box.files.search.finding import MAX_RESULTS, checked_glob, invalid_pattern
@@ -42,15 +43,22 @@ class _Plan:
 
 
 async def search_lines(
-    action: GrepAction, cwd: str, budget: Budget, threads: Threads, ripgrep: str | None
+    action: GrepAction,
+    cwd: str,
+    budget: Budget,
+    threads: Threads,
+    ripgrep: str | None,
+    identity: Identity | None = None,
 ) -> GrepObservation:
     """Answer a grep action; `ripgrep` is the name or path of the program, `None` to do without.
+
+    `identity` is the user that files are searched as, if that is not the server's.
 
     Raises:
         Refusal: an argument is wrong, or the path cannot be read.
     """
     plan = await threads.run(_plan, action, cwd, budget, ripgrep)
-    search = LineSearch(plan.pattern, plan.ripgrep, MAX_RESULTS, budget, threads)
+    search = LineSearch(plan.pattern, plan.ripgrep, MAX_RESULTS, budget, threads, identity)
     found = await search.run(plan.portions)
     return await threads.run(_answer, action, plan, found)
 

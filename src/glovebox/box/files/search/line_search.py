@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import errno
+import json
 import os
 import sys
 
 import msgspec
 
+from glovebox.box.credentials import Identity
 from glovebox.box.files.search import scan
 from glovebox.box.files.search.children import ChildFailed, child, lines
 from glovebox.box.files.search.hits import FileHits, Lines
@@ -37,6 +39,8 @@ class LineSearch:
     limit: int
     budget: Budget
     threads: Threads
+    #: The user that programs search files as, if that is not the server's.
+    identity: Identity | None = None
 
     async def run(self, portions: list[list[bytes]]) -> Lines:
         """Search the files of all portions, in their order."""
@@ -63,7 +67,7 @@ class LineSearch:
         most = 2 * (self.limit - found.total) + 1000
         try:
             all_read = await search_with_ripgrep(
-                self.ripgrep, self.pattern.ripgrep, files, report, most_lines=most
+                self.ripgrep, self.pattern.ripgrep, files, report, most_lines=most, identity=self.identity
             )
         except ChildFailed:
             return False
@@ -86,7 +90,9 @@ class LineSearch:
 
     async def _without(self, files: list[bytes], found: Lines) -> None:
         """Let our own program search some files."""
-        given = await self.threads.run(_instructions, self.pattern, files, self.limit - found.total)
+        given = await self.threads.run(
+            _instructions, self.pattern, files, self.limit - found.total, self.identity
+        )
         # Isolated from the user's Python settings, and without what site-packages would load.
         command = [sys.executable, "-I", "-S", scan.__file__]
         done = False
@@ -114,11 +120,10 @@ class LineSearch:
         return False
 
 
-def _instructions(pattern: SearchPattern, files: list[bytes], limit: int) -> bytes:
-    import json  # unlike msgspec's, it writes file names that are not UTF-8
-
+def _instructions(pattern: SearchPattern, files: list[bytes], limit: int, identity: Identity | None) -> bytes:
     names = [os.fsdecode(path) for path in files]
-    return json.dumps({**dataclasses.asdict(pattern), "files": names, "limit": limit}).encode()
+    given = {**dataclasses.asdict(pattern), "files": names, "limit": limit, "identity": identity}
+    return json.dumps(given).encode()  # unlike msgspec's, it writes file names that are not UTF-8
 
 
 def portioned(files: list[bytes]) -> list[list[bytes]]:

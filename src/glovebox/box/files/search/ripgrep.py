@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from glovebox.box.credentials import Identity
 from glovebox.box.files.search.children import ChildFailed, child, lines
 from glovebox.box.files.search.hits import FileHits
 
@@ -111,16 +112,22 @@ def _column(matches: list[_Submatch]) -> int:
 
 
 async def search_with_ripgrep(
-    program: str, pattern: str, files: Sequence[bytes], report: Report, *, most_lines: int
+    program: str,
+    pattern: str,
+    files: Sequence[bytes],
+    report: Report,
+    *,
+    most_lines: int,
+    identity: Identity | None = None,
 ) -> bool:
-    """Search files, filling the report; tell whether all could be read.
+    """Search files as a user, filling the report; tell whether all could be read.
 
     Raises:
         ChildFailed: ripgrep is broken, does not take the pattern, or finds too much.
     """
     command: list[str | bytes] = [program, *_OPTIONS, *files]
     # Without its newline an empty pattern would be none at all.
-    async with child(command, pattern.encode() + b"\n") as process:
+    async with child(command, pattern.encode() + b"\n", identity) as process:
         async for batch in lines(process, longest=_LONGEST_LINE):
             for line in batch:
                 report.feed(line)

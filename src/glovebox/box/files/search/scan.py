@@ -3,10 +3,10 @@
 It is a program of its own, run in another process: a regular expression that takes forever can be killed
 there, and holds up nobody here. It imports nothing but the standard library, so that it starts quickly.
 
-It reads one JSON object from standard input (the fields of `patterns.SearchPattern`, `files`, and `limit`,
-the number of lines after which to stop) and writes a JSON line `[index, status, hits]` for each file there
-is something to tell about, then `"done"`. A hit is `[line, offset of the line, offset of the match in it]`,
-in bytes but for the line, which counts from 1.
+It reads one JSON object from standard input (the fields of `patterns.SearchPattern`, `files`, `limit`, the
+number of lines after which to stop, and `identity`, the user to search as) and writes a JSON line
+`[index, status, hits]` for each file there is something to tell about, then `"done"`. A hit is `[line, offset
+of the line, offset of the match in it]`, in bytes but for the line, which counts from 1.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import os
 import re
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 TEXT, BINARY, UNREADABLE = range(3)
@@ -131,9 +131,19 @@ def _tell(message: object) -> None:
     sys.stdout.flush()
 
 
+def become(user: int, group: int, groups: Sequence[int]) -> None:
+    """Be another user from now on, for good."""
+    os.setgroups(groups)
+    os.setresgid(group, group, group)
+    os.setresuid(user, user, user)
+
+
 def main() -> None:
     """Search the files that standard input names."""
     spec = json.load(sys.stdin)
+    if spec["identity"] is not None:
+        # Not at the start: the user need not be able to read this interpreter.
+        become(*spec["identity"])
     engine = _Engine(spec)
     left: int = spec["limit"]
     for index, path in enumerate(spec["files"]):

@@ -46,7 +46,8 @@ class BoxServer:
         self._services = services
         self._audience = Audience()
         self._work: set[asyncio.Task[None]] = set()
-        self.server = self._make(Resources(toolbox.executor, services.threads, services.settings.working_dir))
+        threads = services.user_threads or services.threads
+        self.server = self._make(Resources(toolbox.executor, threads, services.settings.working_dir))
 
     def tools_changed(self) -> None:
         """Tell all clients that there may be other tools now."""
