@@ -230,6 +230,8 @@ class Bash:
 
     def received(self, data: bytes, offset: int) -> None:
         """Sort what the terminal printed: output, echo, prompts and marks."""
+        if not data:
+            self._doubt_everything(offset)
         for item, at in self._parser.feed(data, offset):
             if isinstance(item, Mark):
                 self._marked(item, at)
@@ -248,6 +250,14 @@ class Bash:
         self.replayed.set()
         if not self._run.ended.done():
             self._run.ended.set_result(ShellEnd(status))
+
+    def _doubt_everything(self, offset: int) -> None:
+        """Marks may be among the output that is lost: a shell at its prompt has to report again."""
+        self._parser = MarkParser()
+        if self._phase is _Phase.TYPED and self.channel.inputs >= self._typed_number:
+            self._run.begin(offset)
+            self._phase = _Phase.RUNNING
+        self._run.suspect = True
 
     def _printed(self, data: bytes, at: int) -> None:
         if self._phase in (_Phase.RUNNING, _Phase.ENDED):

@@ -20,6 +20,7 @@ from glovebox.box.terminal.run import Run, ShellEnd
 from glovebox.box.terminal.splitting import needs_parsing, split_commands
 from glovebox.box.terminal.waiting import Outcome, outcome_of
 from glovebox.box.threads import Threads
+from glovebox.errors import OutputGone
 from glovebox.protocol.actions import CmdRunAction
 from glovebox.protocol.observations import CmdOutputObservation, ErrorObservation
 from glovebox.protocol.terminal import Limits
@@ -27,6 +28,8 @@ from glovebox.protocol.truncation import truncate
 
 #: Rendering more than this takes long enough to leave the event loop.
 _LARGE = 200_000
+#: What is shown in place of output that cannot be read again.
+_LOST = b"\r\n[The rest of the output is lost: the log is damaged.]\r\n"
 #: At the idle prompt these do something: a new prompt, and the end of the shell.
 _KEYS_AT_PROMPT = (b"\x03", b"\x04")
 
@@ -307,8 +310,11 @@ class Conversation:
 
         def fill() -> Output:
             output = Output()
-            for piece in pending.command.pieces(offset):
-                output.append(piece)
+            try:
+                for piece in pending.command.pieces(offset):
+                    output.append(piece)
+            except OutputGone:
+                output.append(_LOST)
             return output
 
         pending.run.output = await self._threads.run(fill)

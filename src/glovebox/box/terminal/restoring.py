@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import logging
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 
@@ -14,6 +15,7 @@ from glovebox.box.terminal.commands import KEEP, Command
 from glovebox.box.terminal.conversation import Past, Pending
 from glovebox.box.terminal.delivery import Delivery
 from glovebox.box.terminal.held import Holder
+from glovebox.box.terminal.holder.launching import end_unreachable
 from glovebox.box.terminal.holder.wire import Held
 from glovebox.box.terminal.identity import Typed
 from glovebox.box.terminal.integration import Mark, MarkParser, Report
@@ -27,6 +29,8 @@ from glovebox.box.terminal.state import StateDirectory
 from glovebox.box.terminal.story import Story, read_story
 from glovebox.box.threads import Threads
 from glovebox.protocol.terminal import Bill
+
+log = logging.getLogger(__name__)
 
 
 async def restore_sessions(
@@ -46,21 +50,22 @@ async def restore_sessions(
         StartupError: the holder is of another version.
     """
     held = {one.number: one for one in await holder.find()}
+    stories = await threads.run(_read_stories, state)
+    if not holder.connected and any(story.identity for story in stories):
+        await threads.run(end_unreachable, state.path)
     group = account.gid if account and account.switch else None
-    for name in await threads.run(state.sessions):
-        directory = await threads.run(state.session, name)
-        story = read_story(await threads.run(journal.load, os.path.join(directory, "journal")))
-        if story is None:
-            await threads.run(state.forget, name)
-            continue
+    for story in stories:
         session = await make(story.opened)
         await threads.run(session.journal.rewrite, story.entries(KEEP))
-        session.use_log(await threads.run(LogFiles.found, session.log_directory))
+        mine = held.get(story.identity.number) if story.identity else None
+        delivery = await _delivery(story, group, threads) if mine is not None else None
+        known = story.log_end if delivery is None else 0  # what lives knows itself how far it is
+        session.use_log(await threads.run(LogFiles.found, session.log_directory, known))
         restore_commands(session, story)
-        mine = held.pop(story.identity.number, None) if story.identity else None
-        if mine is not None:
+        if mine is not None and delivery is not None:
+            del held[mine.number]
             adopt = functools.partial(holder.adopt, mine, session.log_directory)
-            await restore_shell(session, story, mine, adopt, group=group, threads=threads)
+            await restore_shell(session, story, mine, delivery, adopt, threads=threads)
             yield session, mine.name
         elif not story.opened.static:
             await restore_without_shell(session, story, threads)
@@ -70,6 +75,34 @@ async def restore_sessions(
             await keeper.adopt(other)
         else:
             holder.end(other)
+
+
+def _read_stories(state: StateDirectory) -> list[Story]:
+    """What the journals tell; a session whose journal tells nothing is moved away. Blocks."""
+    stories: list[Story] = []
+    for name in state.sessions():
+        story = read_story(journal.load(os.path.join(state.session(name), "journal"), state.path))
+        if story is None or story.opened.name != name:
+            state.discard(name, "its journal does not say what it was")
+        else:
+            stories.append(story)
+    return stories
+
+
+async def _delivery(story: Story, group: int | None, threads: Threads) -> Delivery | None:
+    """The files of a shell that still runs; None if it cannot have them any more."""
+    assert story.identity is not None
+    try:
+        return await threads.run(
+            Delivery,
+            session=story.identity.session_token,
+            token=story.identity.start_token,
+            group=group,
+            path=story.identity.directory,
+        )
+    except OSError as error:
+        log.error("the shell of %s cannot be used any more, and is ended: %s", story.opened.name, error)
+        return None
 
 
 def restore_commands(session: Session, story: Story) -> None:
@@ -94,9 +127,9 @@ async def restore_shell(
     session: Session,
     story: Story,
     held: Held,
+    delivery: Delivery,
     adopt: Callable[[Receiver, int], Channel],
     *,
-    group: int | None,
     threads: Threads,
 ) -> None:
     """Have the shell again, and the command that runs in it or that nobody was told of.
@@ -105,13 +138,6 @@ async def restore_shell(
     """
     assert story.identity is not None
     last = story.last
-    delivery = await threads.run(
-        Delivery,
-        session=story.identity.session_token,
-        token=story.identity.start_token,
-        group=group,
-        path=story.identity.directory,
-    )
     command = _last_command(session, story)
     ended = last is not None and last.id in story.ended
     typed: Typed | None = None
@@ -184,8 +210,7 @@ def _search_log(directory: str, began: Began) -> tuple[list[tuple[int, int]], Re
     parser = MarkParser()
     extents: list[tuple[int, int]] = []
     begun = False
-    offset = max(began.position, files.begin)
-    while data := files.fetch(offset):
+    for data, offset in files.pieces(began.position):
         for item, at in parser.feed(data, offset):
             if not isinstance(item, Mark):
                 if begun:
@@ -194,5 +219,4 @@ def _search_log(directory: str, began: Began) -> tuple[list[tuple[int, int]], Re
                 begun = True
             elif item.token == began.token and item.kind == "D" and (report := Report.parse(item)):
                 return extents, report
-        offset += len(data)
     return extents, None
