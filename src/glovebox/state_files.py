@@ -235,18 +235,27 @@ def set_aside(path: str, root: str, why: str) -> None:
     stamp = f"{time.strftime('%Y%m%dT%H%M%S', time.gmtime(seconds))}.{rest:09d}"
     target = os.path.join(directory, f"{stamp}-{name}")
     try:
-        if not os.path.isdir(directory) or os.path.islink(directory):
-            with contextlib.suppress(FileNotFoundError):
-                os.rename(directory, f"{directory}-{stamp}")
-            os.mkdir(directory, 0o700)
-        if stat.S_ISDIR(os.lstat(path).st_mode):
-            os.chmod(path, 0o700)  # else only root could move it
-        os.rename(path, target)
+        if path == directory or not os.path.isdir(directory) or os.path.islink(directory):
+            _make_damaged(directory, stamp)
+        if path != directory:
+            if stat.S_ISDIR(os.lstat(path).st_mode):
+                os.chmod(path, 0o700)  # else only root could move it
+            os.rename(path, target)
         _prune(directory)
     except OSError as error:
         log.error("%s is damaged (%s), and cannot be moved: %s", path, why, error)
         return
     log.warning("%s is damaged (%s). It is in %s now; what is intact is used.", path, why, target)
+
+
+def _make_damaged(directory: str, stamp: str) -> None:
+    """Have a directory for damaged files, whatever has its name now."""
+    there = os.path.lexists(directory)
+    if there:
+        os.rename(directory, f"{directory}-{stamp}")
+    os.mkdir(directory, 0o700)
+    if there:
+        os.rename(f"{directory}-{stamp}", os.path.join(directory, f"{stamp}-{DAMAGED}"))
 
 
 def damaged_files(root: str) -> list[str]:

@@ -95,6 +95,8 @@ class Conversation:
         self._no_change_timeout = no_change_timeout
         self._threads = threads
         self.pending: Pending | None = None
+        #: What was entered after a command whose end has not been reported.
+        self.following: Pending | None = None
         self.past = Past()
         self.closed = False
 
@@ -137,6 +139,7 @@ class Conversation:
         dead = host.shell if host.shell is not None and not host.shell.alive else None
         shell = await host.ready()
         if self.pending is not None:  # a person was faster
+            self.pending.leftover = leftover or self.pending.leftover
             return await self._refuse(self.pending, action, text, call)
         key = control_key(text)
         if key is not None and key not in _KEYS_AT_PROMPT:
@@ -168,7 +171,7 @@ class Conversation:
         """Be done with a command that ended unreported; what it left goes before the next one's output."""
         shown = await self._take(pending, completed=True)
         self._learn(pending)
-        self.pending = None
+        self._go_on()
         if not shown.content or pending.command.by == "person":
             return ""
         return shown.content + ("\n\n\n" if shown.ends_line else "\n\n")
@@ -232,7 +235,7 @@ class Conversation:
             prefix += replies.output_truncated(shown.truncated_to)
         self._learn(pending)
         if self.pending is pending:
-            self.pending = None
+            self._go_on()
             self._host.journal.append(Answered(id=pending.command.id, action_id=call.id))
         info = call.command = pending.command.info()
         note = " ".join(part for part in (note, info.limit) if part)
@@ -256,6 +259,12 @@ class Conversation:
                 text, content, result, prefix=prefix, note=note, oom=info.oom, hidden=hidden
             )
         return answer if action.budget is not None else _clipped(answer)
+
+    def _go_on(self) -> None:
+        """The pending command is reported; one that was entered after it may still run."""
+        self.pending, self.following = self.following, None
+        if self.pending is not None and self.pending.run.ended.done():
+            self.pending = None
 
     def _learn(self, pending: Pending) -> None:
         """The directory changes when the end of a command is known."""

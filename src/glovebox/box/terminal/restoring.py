@@ -51,7 +51,7 @@ async def restore_sessions(
     """
     held = {one.number: one for one in await holder.find()}
     stories = await threads.run(_read_stories, state)
-    if not holder.connected and any(story.identity for story in stories):
+    if not holder.connected and (state.damaged or any(story.identity for story in stories)):
         await threads.run(end_unreachable, state.path)
     group = account.gid if account and account.switch else None
     for story in stories:

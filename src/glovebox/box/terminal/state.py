@@ -12,20 +12,21 @@ from collections.abc import Mapping
 
 from glovebox import state_files
 from glovebox.box.terminal.holder.log import find_segments
-from glovebox.box.terminal.holder.main import SOCKET, TMUX_SOCKET
+from glovebox.box.terminal.holder.main import ERROR_LOG, SOCKET, TMUX_SOCKET
 from glovebox.errors import StartupError
 
 _SESSIONS = "sessions"
 _KEPT = "kept"
-#: What is no regular file.
+#: What is what, here and in the directory of a session or a process. Everything else is left alone.
 _KINDS = {
-    _SESSIONS: stat.S_IFDIR,
-    _KEPT: stat.S_IFDIR,
-    state_files.DAMAGED: stat.S_IFDIR,
-    SOCKET: stat.S_IFSOCK,
-    TMUX_SOCKET: stat.S_IFSOCK,
+    **dict.fromkeys(("answers", "answers.old", "answers.new", ERROR_LOG), stat.S_IFREG),
+    **dict.fromkeys((_SESSIONS, _KEPT, state_files.DAMAGED), stat.S_IFDIR),
+    **dict.fromkeys((SOCKET, TMUX_SOCKET), stat.S_IFSOCK),
 }
-_LOG = {"log": stat.S_IFDIR}
+_KINDS_OF_ONE = {
+    **dict.fromkeys(("journal", "journal.new", "process.json", "process.json.new"), stat.S_IFREG),
+    "log": stat.S_IFDIR,
+}
 #: Names of sessions, and of processes beside the shells.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 
@@ -61,6 +62,11 @@ class StateDirectory:
         except OSError as error:
             os.close(self._lock)
             raise StartupError(f"The state directory {path} cannot be used: {error}") from error
+
+    @property
+    def damaged(self) -> bool:
+        """Whether something in it was damaged, now or earlier."""
+        return bool(state_files.damaged_files(self.path))
 
     def session(self, name: str) -> str:
         """The directory of a session, made if missing."""
@@ -115,11 +121,9 @@ class StateDirectory:
                 self._inspect_owners(parent)
 
     def _inspect_directory(self, path: str, kinds: Mapping[str, int]) -> None:
-        for entry in list(os.scandir(path)):
+        for entry in [one for one in os.scandir(path) if one.name in kinds]:
             status = entry.stat(follow_symlinks=False)
-            if entry.name not in kinds and stat.S_ISDIR(status.st_mode):
-                continue  # not one of ours, and in nobody's way
-            if wrong := state_files.problem_of(status, kind=kinds.get(entry.name, stat.S_IFREG)):
+            if wrong := state_files.problem_of(status, kind=kinds[entry.name]):
                 state_files.set_aside(entry.path, self.path, wrong)
             elif stat.S_ISDIR(status.st_mode):
                 os.chmod(entry.path, 0o700)
@@ -132,7 +136,7 @@ class StateDirectory:
                 state_files.set_aside(entry.path, self.path, wrong or "nothing of ours has such a name")
                 continue
             os.chmod(entry.path, 0o700)
-            self._inspect_directory(entry.path, _LOG)
+            self._inspect_directory(entry.path, _KINDS_OF_ONE)
             log = os.path.join(entry.path, "log")
             if os.path.isdir(log):
                 known = {path for _, path, _ in find_segments(log)}
