@@ -16,7 +16,7 @@ import shutil
 import stat
 import time
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TypeVar
 
 import msgspec
@@ -285,6 +285,19 @@ def lock_directory(root: str) -> int:
         os.close(descriptor)
         raise
     return descriptor
+
+
+def inspect_directory(path: str, root: str, kinds: Mapping[str, int]) -> None:
+    """Move what cannot be what its name says to the damaged files of `root`.
+
+    `kinds` are the names to look at, with S_IFREG and the like. Everything else is left alone.
+    """
+    for entry in [one for one in os.scandir(path) if one.name in kinds]:
+        status = entry.stat(follow_symlinks=False)
+        if wrong := problem_of(status, kind=kinds[entry.name]):
+            set_aside(entry.path, root, wrong)
+        elif stat.S_ISDIR(status.st_mode):
+            os.chmod(entry.path, 0o700)
 
 
 def problem_of(status: os.stat_result, *, kind: int) -> str:

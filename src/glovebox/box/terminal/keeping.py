@@ -177,6 +177,10 @@ class ProcessKeeper:
         """A process of that name."""
         return self._processes.get(name)
 
+    def names(self) -> list[str]:
+        """The names of all processes."""
+        return list(self._processes)
+
     def state_file(self, name: str) -> str | None:
         """Where something may be written for the next server."""
         return os.path.join(self._state.path, name) if self._state.persistent else None

@@ -8,7 +8,6 @@ import re
 import shutil
 import stat
 import tempfile
-from collections.abc import Mapping
 
 from glovebox import state_files
 from glovebox.box.terminal.holder.log import find_segments
@@ -114,19 +113,11 @@ class StateDirectory:
 
     def _inspect(self) -> None:
         """Move away what cannot be what its name says, so that everybody else finds files, and their own."""
-        self._inspect_directory(self.path, _KINDS)
+        state_files.inspect_directory(self.path, self.path, _KINDS)
         for parent in (_SESSIONS, _KEPT):
             parent = os.path.join(self.path, parent)
             if os.path.isdir(parent):
                 self._inspect_owners(parent)
-
-    def _inspect_directory(self, path: str, kinds: Mapping[str, int]) -> None:
-        for entry in [one for one in os.scandir(path) if one.name in kinds]:
-            status = entry.stat(follow_symlinks=False)
-            if wrong := state_files.problem_of(status, kind=kinds[entry.name]):
-                state_files.set_aside(entry.path, self.path, wrong)
-            elif stat.S_ISDIR(status.st_mode):
-                os.chmod(entry.path, 0o700)
 
     def _inspect_owners(self, parent: str) -> None:
         """Look at the directories of all sessions, or of all processes."""
@@ -136,7 +127,7 @@ class StateDirectory:
                 state_files.set_aside(entry.path, self.path, wrong or "nothing of ours has such a name")
                 continue
             os.chmod(entry.path, 0o700)
-            self._inspect_directory(entry.path, _KINDS_OF_ONE)
+            state_files.inspect_directory(entry.path, self.path, _KINDS_OF_ONE)
             log = os.path.join(entry.path, "log")
             if os.path.isdir(log):
                 known = {path for _, path, _ in find_segments(log)}
