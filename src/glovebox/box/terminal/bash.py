@@ -88,6 +88,8 @@ class Bash:
         self.replayed.set()
         #: The input that typed the last command of an earlier server, if it came to that.
         self._typed_number = 0
+        #: Where in the log the newest line that somebody else entered begins.
+        self._entered_at = -1
         #: The newest report.
         self.report: Report | None = None
         #: Told when somebody enters a line at the prompt: the run, and what was typed.
@@ -274,6 +276,10 @@ class Bash:
     def _marked(self, mark: Mark, at: int) -> None:
         if mark.kind in "ABP" and mark.token == self.session_token:
             self._prompted(mark, at)
+        elif mark.kind == "C" and at == self._entered_at and self._replay_until is not None:
+            # Typed by an earlier server, whose journal does not tell of it any more.
+            if mark.token.replace("-", "").replace("_", "").isalnum():
+                self._run.token = mark.token
         elif mark.token != self._run.token:
             self._printed(mark.raw, at)  # a stale one, or an imitation
         elif mark.kind == "C" and self._phase is _Phase.TYPED:
@@ -349,6 +355,7 @@ class Bash:
         typed, self._stray = self._stray.take().data, Output()
         self._run = Run(self._run.token, self._loop, self._send)
         self._run.begin(after)
+        self._entered_at = after
         self._phase = _Phase.RUNNING
         if self.entered is not None:
             self.entered(self._run, typed)

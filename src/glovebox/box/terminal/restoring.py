@@ -32,6 +32,9 @@ from glovebox.protocol.terminal import Bill
 
 log = logging.getLogger(__name__)
 
+#: How much of a log is searched for the end of a command; logs are hardly ever larger.
+_MOST_SEARCHED = 1 << 30
+
 
 async def restore_sessions(
     state: StateDirectory,
@@ -107,7 +110,7 @@ async def _delivery(story: Story, group: int | None, threads: Threads) -> Delive
 
 def restore_commands(session: Session, story: Story) -> None:
     """Have the commands again that had ended, and what was said of them."""
-    past = Past()
+    session.conversation.past = Past()
     for began in story.began.values():
         ended = story.ended.get(began.id)
         if ended is None:
@@ -116,11 +119,21 @@ def restore_commands(session: Session, story: Story) -> None:
         command.restore_output(ended.extents)
         result = ended.report or ShellEnd(ended.status)
         command.end(result, ended.bill, limit=ended.limit, oom=ended.oom, ended=ended.ended)
-        reported = story.reported.get(began.id)
-        if began.id in story.answered:
-            past.answered[story.answered[began.id]] = (command, reported.size if reported else 0)
+        _was_answered(session, story, command)
     session.cwd = story.cwd
-    session.conversation.past = past
+
+
+def _was_answered(session: Session, story: Story, command: Command) -> bool:
+    """Whether an action was told of the end of a command; if so, it can be told again."""
+    action = story.answered.get(command.id)
+    if action is not None and command.result is not None:
+        session.conversation.past.answered[action] = (command, _reported_size(story, command))
+    return action is not None
+
+
+def _reported_size(story: Story, command: Command) -> int:
+    reported = story.reported.get(command.id)
+    return reported.size if reported else 0
 
 
 async def restore_shell(
@@ -154,13 +167,15 @@ async def restore_shell(
         session.see_to(command, run)
     if command is None or command.id in story.answered:
         await shell.replayed.wait()
+        if command is not None:
+            _was_answered(session, story, command)
         return
     pending = Pending(command, run)
     session.conversation.pending = pending
     _remember_talk(session, story, held)
     await shell.replayed.wait()
-    if reported := story.reported.get(command.id):
-        await session.conversation.refill(pending, reported.size)
+    if size := _reported_size(story, command):
+        await session.conversation.refill(pending, size)
 
 
 def _last_command(session: Session, story: Story) -> Command | None:
@@ -181,26 +196,22 @@ def _remember_talk(session: Session, story: Story, held: Held) -> None:
 
 async def restore_without_shell(session: Session, story: Story, threads: Threads) -> None:
     """The shell went away with its holder; how the command ended may be in the log."""
-    began = story.last
-    if began is None or began.id in story.answered:
+    began, command = story.last, _last_command(session, story)
+    if began is None or command is None:
         return
-    run = Run(began.token, asyncio.get_running_loop(), lambda data: None)
-    pending = Pending(session.command(began.id, began.command, started=began.started), run)
-    command = pending.command
-    if began.id in story.ended:
-        command = pending.command = session.commands.get(began.id)
-        assert command.result is not None
-        run.ended.set_result(command.result)
-    else:
+    if command.result is None:
         extents, report = await threads.run(_search_log, session.log_directory, began)
         command.restore_output(extents)
-        result = report or ShellEnd(None)
-        run.ended.set_result(result)
         bill = Bill(wall_seconds=0.0, output_bytes=command.size)
-        command.end(result, bill)
+        command.end(report or ShellEnd(None), bill)
         session.journal.append(ended_entry(command, bill, None))
-    reported = story.reported.get(began.id)
-    await session.conversation.refill(pending, reported.size if reported else 0)
+    if _was_answered(session, story, command):
+        return
+    assert command.result is not None
+    run = Run(began.token, asyncio.get_running_loop(), lambda data: None)
+    run.ended.set_result(command.result)
+    pending = Pending(command, run)
+    await session.conversation.refill(pending, _reported_size(story, command))
     session.conversation.pending = pending
 
 
@@ -211,6 +222,8 @@ def _search_log(directory: str, began: Began) -> tuple[list[tuple[int, int]], Re
     extents: list[tuple[int, int]] = []
     begun = False
     for data, offset in files.pieces(began.position):
+        if offset - began.position > _MOST_SEARCHED:  # no log of ours
+            break
         for item, at in parser.feed(data, offset):
             if not isinstance(item, Mark):
                 if begun:
