@@ -273,12 +273,8 @@ def lock_directory(root: str) -> int:
         BlockingIOError: another process has it.
         OSError: it cannot be taken.
     """
-    path = os.path.join(root, "lock")
-    with contextlib.suppress(FileNotFoundError):
-        status = os.lstat(path)
-        if not stat.S_ISREG(status.st_mode):
-            set_aside(path, root, f"it is {_kind(status)}")
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | _OPEN, 0o600)
+    inspect_directory(root, root, {"lock": stat.S_IFREG})
+    descriptor = os.open(os.path.join(root, "lock"), os.O_RDWR | os.O_CREAT | _OPEN, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
@@ -294,10 +290,11 @@ def inspect_directory(path: str, root: str, kinds: Mapping[str, int]) -> None:
     """
     for entry in [one for one in os.scandir(path) if one.name in kinds]:
         status = entry.stat(follow_symlinks=False)
+        private = 0o700 if stat.S_ISDIR(status.st_mode) else 0o600
         if wrong := problem_of(status, kind=kinds[entry.name]):
             set_aside(entry.path, root, wrong)
-        elif stat.S_ISDIR(status.st_mode):
-            os.chmod(entry.path, 0o700)
+        elif status.st_mode & private != private:
+            os.chmod(entry.path, private)
 
 
 def problem_of(status: os.stat_result, *, kind: int) -> str:
@@ -336,7 +333,8 @@ def _prune(directory: str) -> None:
 
 def _size(path: str) -> int:
     """The bytes on disk of a file, or of everything below a directory."""
-    paths = [path, *(os.path.join(parent, name) for parent, _, names in os.walk(path) for name in names)]
+    tree = () if os.path.islink(path) else os.walk(path)
+    paths = [path, *(os.path.join(parent, name) for parent, _, names in tree for name in names)]
     total = 0
     for one in paths:
         with contextlib.suppress(OSError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import shutil
@@ -23,7 +24,8 @@ def damage(seed: int, state: Path) -> list[str]:
             path = choice.choice(
                 [state, *(path for path in paths if path.is_dir() and not path.is_symlink())]
             )
-        kind(choice, path)
+        with contextlib.suppress(PermissionError):  # it was closed before, and we are not root
+            kind(choice, path)
         done.append(f"{kind.__name__} {path.relative_to(state)}")
     return done
 

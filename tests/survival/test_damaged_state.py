@@ -40,7 +40,7 @@ def damaged(box: MortalBox) -> list[str]:
     return names
 
 
-def restarted(box: MortalBox, damage: Callable[[Path], None]) -> dict[str, int]:
+def restarted(box: MortalBox, damage: Callable[[Path], object]) -> dict[str, int]:
     """The shells before, of a box whose state is damaged while nobody serves it."""
     before = pids(box)
     box.kill()
@@ -329,3 +329,38 @@ def test_a_directory_of_another_user_is_refused(tmp_path: Path) -> None:
     )
     assert refused.returncode == 3
     assert "belongs to user 65534" in refused.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+def test_other_users_cannot_put_anything_there(box: MortalBox) -> None:
+    for directory in (box.state, journal(box.state).parent, log_of(box.state).parent):
+        refused = subprocess.run(["touch", str(directory / "planted")], user=65534, capture_output=True)
+        assert refused.returncode != 0
+        assert not (directory / "planted").exists()
+
+
+def test_shells_of_tmux_are_found_in_a_damaged_directory_too(tmp_path: Path) -> None:
+    with mortal_box(tmp_path, "--terminal", "tmux") as box:
+        box.execute("run", command="X=main; cd /")
+
+        def damage(state: Path) -> None:
+            os.truncate(log_of(state), 100)
+            (log_of(state).parent / "core").touch()
+            (state / "answers").unlink()
+            (state / "answers").mkdir()
+
+        before = restarted(box, damage)
+        assert pids(box) == before
+        assert box.execute("run", command="echo $X")["content"] == "main"
+        assert len(damaged(box)) == 2
+
+
+def test_kernels_of_which_nothing_is_known_are_ended(tmp_path: Path) -> None:
+    with mortal_box(tmp_path, "--plugins", "jupyter") as box:
+        for kernel in ("main", "other"):
+            box.execute("run_ipython", code="x = 1", kernel=kernel)
+        before = [one["pid"] for one in box.get("/kernels").json()]
+        restarted(box, lambda state: (state / "kernels.json").write_bytes(b"\0" * 500))
+        assert "NameError" in box.execute("run_ipython", code="x")["content"]
+        wait_until(lambda: not any(map(alive, before)), 20, "the end of the kernels")
+        assert [name.partition("-")[2] for name in damaged(box)] == ["kernels.json"]

@@ -75,17 +75,27 @@ class StateDir:
             StartupError: it cannot be written.
         """
         path = self._path / "key"
-        with contextlib.suppress(FileNotFoundError):
-            kept = path.read_text(encoding="ascii", errors="replace").strip()
-            if _KEY.fullmatch(kept):
-                return kept
-            state_files.set_aside(str(path), str(self._path), "it is no key")
+        if kept := self._kept_key(str(path)):
+            return kept
         made = secrets.token_hex(32)
         try:
             _write(path, f"{made}\n".encode())
         except OSError as error:
             raise StartupError(f"The hub cannot keep its key in {path}: {error.strerror}.") from error
         return made
+
+    def _kept_key(self, path: str) -> str | None:
+        wrong = "it is no key"
+        try:
+            kept = state_files.read_file(path).decode("ascii", "replace").strip()
+            if _KEY.fullmatch(kept):
+                return kept
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            wrong = str(error)
+        state_files.set_aside(path, str(self._path), wrong)
+        return None
 
     def announce(self, url: str, key: str) -> None:
         """Say where the hub is.
