@@ -16,9 +16,10 @@ from typing import Any
 
 import pytest
 
+from glovebox.backends.process.records import Record, Records
 from glovebox.client.backend import Silent
-from glovebox.client.spec import Mount
-from glovebox.errors import BadSpec, DeadlineExceeded, NotSupported
+from glovebox.client.spec import BoxSpec, Mount
+from glovebox.errors import BadSpec, DeadlineExceeded, NoSuchBox, NotSupported
 from tests.backends.conftest import Place, client_of, is_there, killed, mentioning, run, started
 from tests.support.running import wait_until
 
@@ -295,3 +296,25 @@ async def test_several_boxes_start_at_once(processes: Place) -> None:
     finally:
         await asyncio.gather(*(sandbox.delete() for sandbox in sandboxes))
     assert is_clear(processes)
+
+
+@pytest.mark.attack
+@pytest.mark.parametrize("damage", [b"", b"\xff\xfe", b'{"spec":', b"[" * 100_000, None])
+def test_a_damaged_record_hides_its_box_and_no_other(
+    damage: bytes | None, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    records = Records(tmp_path)
+    for name in ("damaged", "intact"):
+        records.create(Record(spec=BoxSpec(name=name), owner="me", created=1.0))
+    record = tmp_path / "boxes" / "damaged" / "box.json"
+    record.unlink()
+    if damage is None:
+        record.mkdir()
+    else:
+        record.write_bytes(damage)
+    assert {one.name for one in records.directories()} == {"damaged", "intact"}
+    assert records.find("intact").read().spec.name == "intact"
+    with pytest.raises(NoSuchBox):
+        records.find("damaged")
+    assert str(record) in caplog.text
+    assert record.exists()

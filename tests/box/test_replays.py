@@ -152,7 +152,7 @@ async def test_the_file_is_compacted_when_it_is_read(tmp_path: Path) -> None:
     for number in range(50):
         await once(replays, str(number), work)
     Replays(str(path), keep=3)
-    keys = {json.loads(line)["key"] for line in path.read_text().splitlines()}
+    keys = {json.loads(line.split(" ", 2)[2])["key"] for line in path.read_text().splitlines()}
     assert keys == {"47", "48", "49"}
     replays = Replays(str(path), keep=3)
     await once(replays, "49", work)

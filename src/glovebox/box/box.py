@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import Any
 
+from glovebox import state_files
 from glovebox.box import absent
 from glovebox.box.events import EventLog
 from glovebox.box.executor import Executor, Handler, answers_of
@@ -125,6 +126,11 @@ class Box:
         """Where something of that name is kept over a restart; None if nothing is."""
         keeper = self.services.keeper
         return keeper.state_file(name) if keeper else None
+
+    def damaged_files(self) -> list[str]:
+        """The names of what was damaged in the state directory and is kept there. Blocks."""
+        path = self.state_file(state_files.DAMAGED)
+        return state_files.damaged_files(os.path.dirname(path)) if path else []
 
 
 def _chosen(settings: Settings) -> tuple[str, ...]:

@@ -86,5 +86,8 @@ class Keeper(Protocol):
     def kept(self, name: str) -> Kept | None:
         """A process of that name: one started here, or one that an earlier server left."""
 
+    def names(self) -> list[str]:
+        """The names of all of them."""
+
     def state_file(self, name: str) -> str | None:
         """Where something about them can be written for the next server; None if they end with this one."""

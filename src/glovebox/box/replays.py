@@ -8,12 +8,13 @@ import logging
 import os
 import uuid
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 
 import msgspec
 
 from glovebox.errors import KeyReused
 from glovebox.protocol.base import Message
+from glovebox.state_files import LineFile, read_lines
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +49,7 @@ class Replays:
         self._keep_size = keep_size
         self._kept: OrderedDict[str, Entry] = OrderedDict()
         self._total = 0
-        self._file = _AnswerFile(path, keep_size) if path else None
+        self._file = LineFile(path) if path else None
         if self._file is not None:
             self._load(self._file)
 
@@ -82,10 +83,30 @@ class Replays:
         return result
 
     def _write(self, line: _Line) -> None:
-        if self._file is not None and self._file.append(line):
-            for key, entry in self._kept.items():
-                if entry.result is None:
-                    self._file.append(_begun(key, entry))
+        if self._file is None:
+            return
+        self._append(self._file, line)
+        if self._file.size > self._keep_size:
+            self._put_aside(self._file)
+
+    def _append(self, file: LineFile, line: _Line) -> None:
+        try:
+            file.append(msgspec.json.encode(line))
+        except OSError as error:
+            log.warning("An answer will not survive a restart: %s", error)
+
+    def _put_aside(self, full: LineFile) -> None:
+        """Begin a new file. The full one replaces the one before, whose answers are too old to be remembered.
+
+        So nothing ever has to be copied while the box serves but what still runs.
+        """
+        with contextlib.suppress(OSError):
+            os.replace(full.path, _former(full))
+        full.close()
+        self._file = LineFile(full.path)
+        for key, entry in self._kept.items():
+            if entry.result is None:
+                self._append(self._file, _begun(key, entry))
 
     def _forget(self) -> None:
         for key, entry in list(self._kept.items()):
@@ -100,9 +121,10 @@ class Replays:
         if entry is not None:
             self._total -= len(entry.result or b"")
 
-    def _load(self, file: _AnswerFile) -> None:
+    def _load(self, file: LineFile) -> None:
         """Take over what an earlier server left."""
-        for line in file.read():
+        root = os.path.dirname(file.path)
+        for line in [*read_lines(_former(file), root, _decode), *read_lines(file.path, root, _decode)]:
             entry, result = self._kept.get(line.key), bytes(line.result)
             if not result and (entry is None or entry.action_id != line.action_id):
                 self._drop(line.key)  # forgotten in its time, and used anew
@@ -111,7 +133,12 @@ class Replays:
                 entry.result = result
                 self._total += len(result)
         self._forget()
-        file.rewrite(self._lines())
+        try:
+            file.replace(msgspec.json.encode(line) for line in self._lines())
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(_former(file))
+        except OSError as error:
+            log.warning("Answers cannot be kept in %s: %s", file.path, error)
 
     def _lines(self) -> Iterator[_Line]:
         for key, entry in self._kept.items():
@@ -129,83 +156,12 @@ class _Line(Message, omit_defaults=True):
     result: msgspec.Raw = msgspec.Raw()
 
 
+_decode = msgspec.json.Decoder(_Line).decode
+
+
 def _begun(key: str, entry: Entry) -> _Line:
     return _Line(key=key, fingerprint=entry.fingerprint, action_id=entry.action_id)
 
 
-class _AnswerFile:
-    """Lines that survive a server that is killed.
-
-    When the file has grown to `most` bytes it is put aside, replacing the one put aside before: what was in
-    that one is too old to be remembered. So nothing ever has to be copied while the box serves.
-    """
-
-    def __init__(self, path: str, most: int) -> None:
-        self._path = path
-        self._aside = f"{path}.old"
-        self._most = most
-        self._size = 0
-        #: The last line is not whole: the disk was full, say.
-        self._torn = False
-        self._decoder = msgspec.json.Decoder(_Line)
-
-    def read(self) -> Iterator[_Line]:
-        """Every line that is whole, the oldest first. Blocks."""
-        for path in (self._aside, self._path):
-            try:
-                with open(path, "rb") as file:
-                    for number, line in enumerate(file, 1):
-                        try:
-                            yield self._decoder.decode(line)
-                        except (msgspec.DecodeError, UnicodeDecodeError):
-                            log.warning("%s: line %d cannot be read and is left out", path, number)
-            except FileNotFoundError:
-                continue
-            except OSError as error:
-                log.warning("Answers from before the restart are lost: %s", error)
-
-    def rewrite(self, lines: Iterable[_Line]) -> None:
-        """Have these lines and no others. Blocks."""
-        part = f"{self._path}.part"
-        try:
-            with open(
-                os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb"
-            ) as file:
-                file.writelines(_encoded(line) for line in lines)
-            os.replace(part, self._path)
-        except OSError as error:
-            log.warning("Answers cannot be kept in %s: %s", self._path, error)
-            return
-        self._size = os.path.getsize(self._path)
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(self._aside)
-
-    def append(self, line: _Line) -> bool:
-        """Add a line; true if the file was put aside, so that what still matters has to be added again.
-
-        A few kilobytes go to memory; the disk is not waited for.
-        """
-        data = (b"\n" if self._torn else b"") + _encoded(line)
-        try:
-            self._torn = self._write(data) < len(data)
-        except OSError as error:
-            log.warning("An answer will not survive a restart: %s", error)
-        self._size += len(data)
-        if self._size <= self._most:
-            return False
-        self._size = 0
-        with contextlib.suppress(OSError):
-            os.replace(self._path, self._aside)
-        return True
-
-    def _write(self, data: bytes) -> int:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NONBLOCK
-        descriptor = os.open(self._path, flags, 0o600)
-        try:
-            return os.write(descriptor, data)
-        finally:
-            os.close(descriptor)
-
-
-def _encoded(line: _Line) -> bytes:
-    return msgspec.json.encode(line) + b"\n"
+def _former(file: LineFile) -> str:
+    return f"{file.path}.old"

@@ -6,7 +6,7 @@ import contextlib
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from glovebox.protocol.base import Message
@@ -30,6 +30,8 @@ class StartupReport(Message):
     ready: bool
     ready_ms: float | None
     steps: list[Step]
+    #: Names in `damaged/` of the state directory: what could not be read at this start or an earlier one.
+    damaged: tuple[str, ...] = ()
 
 
 class Startup:
@@ -62,7 +64,7 @@ class Startup:
             self._ready = self._now()
         return self._ready
 
-    def report(self) -> StartupReport:
+    def report(self, damaged: Sequence[str] = ()) -> StartupReport:
         """What happened so far; a running step counts up to now."""
         steps = [
             Step(
@@ -75,7 +77,9 @@ class Startup:
             for name, (state, began, took, error) in self._steps.items()
         ]
         ready = None if self._ready is None else round(self._ready, 1)
-        return StartupReport(ready=self._ready is not None, ready_ms=ready, steps=steps)
+        return StartupReport(
+            ready=self._ready is not None, ready_ms=ready, steps=steps, damaged=tuple(damaged)
+        )
 
 
 def _process_age() -> float:

@@ -6,19 +6,26 @@ Everything here blocks, and nothing here can be read by other users.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import logging
 import os
+import re
 import secrets
+import stat
 from pathlib import Path
 
 import msgspec
 
+from glovebox import state_files
 from glovebox.errors import StartupError
 from glovebox.hub.registry import Remembered
 from glovebox.protocol.base import Message
 
 log = logging.getLogger(__name__)
+
+_FILES = ("key", "key.part", "address.json", "address.json.part", "windows.json", "windows.json.new")
+_KINDS = dict.fromkeys(_FILES, stat.S_IFREG)
+#: What may be a key; anything shorter is what is left of one.
+_KEY = re.compile(r"[!-~]{32,}")
 
 
 class Announced(Message):
@@ -27,6 +34,10 @@ class Announced(Message):
     url: str
     key: str
     pid: int
+
+
+_decode_announced = msgspec.json.Decoder(Announced).decode
+_decode_windows = msgspec.json.Decoder(list[Remembered]).decode
 
 
 class StateDir:
@@ -41,14 +52,12 @@ class StateDir:
         self._path = Path(path)
         try:
             self._path.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._lock = os.open(self._path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            self._lock = state_files.lock_directory(path)
+        except BlockingIOError:
+            raise StartupError(self._taken()) from None
         except OSError as error:
             raise StartupError(f"The hub cannot keep its state in {path}: {error.strerror}.") from error
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            os.close(self._lock)
-            raise StartupError(self._taken()) from None
+        state_files.inspect_directory(path, path, _KINDS)
 
     @property
     def address_file(self) -> Path:
@@ -66,16 +75,27 @@ class StateDir:
             StartupError: it cannot be written.
         """
         path = self._path / "key"
-        with contextlib.suppress(OSError, UnicodeDecodeError):
-            kept = path.read_text(encoding="ascii").strip()
-            if kept:
-                return kept
+        if kept := self._kept_key(str(path)):
+            return kept
         made = secrets.token_hex(32)
         try:
             _write(path, f"{made}\n".encode())
         except OSError as error:
             raise StartupError(f"The hub cannot keep its key in {path}: {error.strerror}.") from error
         return made
+
+    def _kept_key(self, path: str) -> str | None:
+        wrong = "it is no key"
+        try:
+            kept = state_files.read_file(path).decode("ascii", "replace").strip()
+            if _KEY.fullmatch(kept):
+                return kept
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            wrong = str(error)
+        state_files.set_aside(path, str(self._path), wrong)
+        return None
 
     def announce(self, url: str, key: str) -> None:
         """Say where the hub is.
@@ -97,26 +117,20 @@ class StateDir:
 
     def windows(self) -> list[Remembered]:
         """The windows that an earlier hub knew."""
-        path = self._path / "windows.json"
-        try:
-            return msgspec.json.decode(path.read_bytes(), type=list[Remembered])
-        except FileNotFoundError:
-            return []
-        except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
-            log.warning("The windows of before are forgotten; %s cannot be read: %s", path, error)
-            return []
+        path = str(self._path / "windows.json")
+        return state_files.read_document(path, str(self._path), _decode_windows) or []
 
     def keep(self, windows: list[Remembered]) -> None:
         """Have the next hub know these windows."""
         path = self._path / "windows.json"
         try:
-            _write(path, msgspec.json.encode(windows))
+            state_files.write_document(str(path), msgspec.json.encode(windows))
         except OSError as error:
             log.warning("The next hub will not know the windows; %s cannot be written: %s", path, error)
 
     def _announced(self) -> Announced | None:
         try:
-            return msgspec.json.decode(self.address_file.read_bytes(), type=Announced)
+            return _decode_announced(state_files.read_file(str(self.address_file)))
         except (OSError, msgspec.DecodeError, UnicodeDecodeError):
             return None
 

@@ -50,7 +50,7 @@ def _status(box: Box) -> list[Endpoint]:
         return Response(alive_body, media_type="application/json")
 
     async def startup(request: Request) -> Response:
-        return json_response(box.startup.report())
+        return json_response(box.startup.report(await box.threads.run(box.damaged_files)))
 
     return [
         Endpoint(

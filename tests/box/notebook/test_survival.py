@@ -34,7 +34,7 @@ def test_variables_survive_a_server_that_is_killed(tmp_path: Path) -> None:
         before = kernels(box)
         state = next(tmp_path.rglob("kernels.json"))
         assert stat.S_IMODE(os.stat(state).st_mode) == 0o600
-        assert set(json.loads(state.read_bytes())) == {"main", "own_name"}
+        assert set(json.loads(state.read_bytes().split(b" ", 2)[2])) == {"main", "own_name"}
         box.kill()
         box.start()
         assert run(box, "print(kept)") == "[1, 2]"

@@ -90,14 +90,14 @@ EVERYTHING: list[Entry] = [
 
 def test_what_is_written_is_read_again(path: Path) -> None:
     written(path, *EVERYTHING).close()
-    assert load(str(path)) == EVERYTHING
+    assert load(str(path), str(path.parent)) == EVERYTHING
     assert path.stat().st_mode & 0o777 == 0o600
 
 
 def test_a_journal_goes_on_where_it_ended(path: Path) -> None:
     written(path, OPENED).close()
     written(path, began(1)).close()
-    assert load(str(path)) == [OPENED, began(1)]
+    assert load(str(path), str(path.parent)) == [OPENED, began(1)]
 
 
 def test_a_line_that_was_torn_is_left_out_wherever_it_was_torn(path: Path) -> None:
@@ -106,9 +106,9 @@ def test_a_line_that_was_torn_is_left_out_wherever_it_was_torn(path: Path) -> No
     last = whole.rstrip(b"\n").rfind(b"\n") + 1
     for end in range(last, len(whole) - 1):
         path.write_bytes(whole[:end])
-        assert load(str(path)) == [OPENED, began(1)]
+        assert load(str(path), str(path.parent)) == [OPENED, began(1)]
     path.write_bytes(whole[:-1])
-    assert load(str(path)) == [OPENED, began(1), ended(1)]
+    assert load(str(path), str(path.parent)) == [OPENED, began(1), ended(1)]
 
 
 def test_lines_that_are_no_entries_are_left_out(path: Path) -> None:
@@ -116,11 +116,11 @@ def test_lines_that_are_no_entries_are_left_out(path: Path) -> None:
     with path.open("ab") as file:
         file.write(b'{"what":"something newer"}\n\xff\n\n[]\n{"what":"resized","rows":"x"}\n')
     written(path, began(1)).close()
-    assert load(str(path)) == [OPENED, began(1)]
+    assert load(str(path), str(path.parent)) == [OPENED, began(1)]
 
 
 def test_without_a_file_there_is_nothing_to_read_and_nothing_to_write(tmp_path: Path) -> None:
-    assert load(str(tmp_path / "missing")) == []
+    assert load(str(tmp_path / "missing"), str(tmp_path)) == []
     journal = Journal(None)
     journal.append(OPENED)
     journal.rewrite([OPENED])
@@ -139,7 +139,7 @@ def test_a_disk_that_takes_nothing_is_no_reason_to_fail(tmp_path: Path) -> None:
 
 def test_a_long_command_is_shortened_and_a_name_that_is_no_text_left_out(path: Path) -> None:
     written(path, began(1, "x" * 100_000), ended(1, "/\udcff")).close()
-    first, second = load(str(path))
+    first, second = load(str(path), str(path.parent))
     assert isinstance(first, Began)
     assert isinstance(second, Ended)
     assert len(first.command) < 20_000
@@ -152,7 +152,7 @@ def test_a_journal_can_be_written_anew_and_gone_on_with(path: Path) -> None:
     journal.rewrite([OPENED, began(2)])
     journal.append(ended(2))
     journal.close()
-    assert load(str(path)) == [OPENED, began(2), ended(2)]
+    assert load(str(path), str(path.parent)) == [OPENED, began(2), ended(2)]
     assert [file.name for file in path.parent.iterdir()] == ["journal"]
 
 
@@ -189,7 +189,7 @@ async def test_what_is_appended_while_it_is_written_anew_is_kept(path: Path, thr
     await compacting
     journal.append(began(3))
     journal.close()
-    assert load(str(path)) == [OPENED, began(1), ended(1), *late, began(3)]
+    assert load(str(path), str(path.parent)) == [OPENED, began(1), ended(1), *late, began(3)]
 
 
 async def test_what_is_forgotten_does_not_come_back(path: Path, threads: Threads) -> None:
@@ -200,7 +200,7 @@ async def test_what_is_forgotten_does_not_come_back(path: Path, threads: Threads
     before = size(path)
     await journal.compact(summarize, threads)
     journal.close()
-    opened, shell, *commands = load(str(path))
+    opened, shell, *commands = load(str(path), str(path.parent))
     assert isinstance(opened, Opened)
     assert (opened.rows, opened.columns) == (30, 90)
     assert shell == ShellStarted(identity=IDENTITY)
@@ -215,4 +215,4 @@ async def test_a_journal_that_cannot_be_written_anew_goes_on(path: Path, threads
     await journal.compact(summarize, threads)
     journal.append(ended(1))
     journal.close()
-    assert load(str(path)) == [OPENED, began(1), ended(1)]
+    assert load(str(path), str(path.parent)) == [OPENED, began(1), ended(1)]

@@ -15,6 +15,7 @@ import msgspec
 from glovebox.client.spec import BoxSpec
 from glovebox.errors import BoxExists, NoSuchBox
 from glovebox.protocol.base import Message
+from glovebox.state_files import read_file
 
 log = logging.getLogger(__name__)
 
@@ -45,6 +46,9 @@ class Record(Message):
     url: str = ""
     #: What `pause` has stopped, parents first.
     paused: tuple[Known, ...] = ()
+
+
+_decode = msgspec.json.Decoder(Record).decode
 
 
 class BoxDirectory:
@@ -78,8 +82,13 @@ class BoxDirectory:
             NoSuchBox: it is gone.
         """
         try:
-            record = msgspec.json.decode((self.path / _RECORD).read_bytes(), type=Record)
-        except (FileNotFoundError, NotADirectoryError, msgspec.DecodeError):
+            record = _decode(read_file(str(self.path / _RECORD)))
+        except (FileNotFoundError, NotADirectoryError):
+            raise self._gone() from None
+        except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
+            log.warning(
+                "the box %s cannot be used: %s is damaged (%s)", self.name, self.path / _RECORD, error
+            )
             raise self._gone() from None
         if self._created not in (None, record.created):
             raise self._gone()
@@ -159,7 +168,7 @@ class Records:
             return []
         with self._locked():
             found = [BoxDirectory(path) for path in self.root.iterdir() if path.is_dir()]
-            known = [one for one in found if (one.path / _RECORD).exists()]
+            known = [one for one in found if os.path.lexists(one.path / _RECORD)]
             for one in found:
                 if one not in known:
                     one.remove()

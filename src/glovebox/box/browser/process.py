@@ -16,6 +16,7 @@ from glovebox.box.browser.wire import Setup
 from glovebox.box.keeping import Keeper, Kept
 from glovebox.box.threads import Threads
 from glovebox.errors import BrowserError
+from glovebox.state_files import read_file
 
 NAME = "browser"
 #: Machines can be very busy.
@@ -27,6 +28,8 @@ _RETRY = 0.02
 _SETUP = "setup.json"
 #: A page that goes on drawing while nobody reads must not fill the memory.
 _BUFFER = 1 << 20
+
+_decode_setup = msgspec.json.Decoder(Setup).decode
 
 #: Hears what nobody asked for.
 Listener = Callable[[wire.Frame | wire.Crashed], None]
@@ -194,14 +197,13 @@ def _unexpected(reply: wire.Reply) -> BrowserError:
 def _placed(setup: Setup, directory: str) -> Setup:
     """A setup as it is written."""
     text = msgspec.json.encode(setup).replace(b"{directory}", os.fsencode(directory))
-    return msgspec.json.decode(text, type=Setup)
+    return _decode_setup(text)
 
 
 def _setup_of(kept: Kept) -> Setup | None:
     try:
-        with open(os.path.join(kept.directory, _SETUP), "rb") as file:
-            return msgspec.json.decode(file.read(), type=Setup)
-    except msgspec.MsgspecError:
+        return _decode_setup(read_file(os.path.join(kept.directory, _SETUP)))
+    except (msgspec.DecodeError, ValueError):
         return None
 
 

@@ -13,6 +13,7 @@ from glovebox.box.executor import Call, Handler
 from glovebox.box.mcp import config, remembering, shapes
 from glovebox.box.mcp.endpoints import STREAMS, mcp_endpoints
 from glovebox.box.mcp.options import McpOptions
+from glovebox.box.mcp.reaching import PROCESS_PREFIX, process_name
 from glovebox.box.mcp.router import Listed, RoutedTools, Router
 from glovebox.box.mcp.servers import Server, parse_servers
 from glovebox.box.mcp.upstream import Unavailable
@@ -73,6 +74,7 @@ class McpPlugin(Plugin):
         if file := self._file():
             self._posted = await self.context.threads.run(remembering.read, file)
         self._apply()
+        await self._end_unknown()
 
     async def stop(self) -> None:
         """End all sessions and servers."""
@@ -215,6 +217,14 @@ class McpPlugin(Plugin):
         self.router.update(
             [*(Listed(one, "file") for one in chosen), *(Listed(one, "posted") for one in self._posted)]
         )
+
+    async def _end_unknown(self) -> None:
+        """End programs of an earlier server that are not on the list any more."""
+        known = {process_name(upstream.server.name) for upstream in self.router.upstreams}
+        for name in self.context.keeper.names():
+            left = self.context.keeper.kept(name)
+            if name.startswith(PROCESS_PREFIX) and name not in known and left is not None:
+                await left.close()
 
     def _file(self) -> str | None:
         return self.context.keeper.state_file("mcp-servers")

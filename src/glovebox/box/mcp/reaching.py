@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 #: How long a connection may take, and how long a stream without events is kept: servers may be silent.
 _CONNECT = 30.0
 _SILENCE = 24 * 3600.0
+#: Begins the names that programs of servers have with their keeper.
+PROCESS_PREFIX = "mcp-"
 
 
 def load_sdk() -> None:
@@ -37,7 +39,7 @@ def load_sdk() -> None:
 
 def process_name(name: str) -> str:
     """What the process of a server is kept as; names of servers have no dots."""
-    return "mcp-" + name.replace("_", ".")
+    return PROCESS_PREFIX + name.replace("_", ".")
 
 
 @contextlib.asynccontextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
 from collections.abc import Sequence
@@ -11,31 +10,26 @@ import msgspec
 
 from glovebox.box.mcp.servers import Server, parse_named
 from glovebox.errors import RequestError
+from glovebox.state_files import read_document, write_document
 
 log = logging.getLogger(__name__)
 
 
 def write(path: str, servers: Sequence[Server]) -> None:
     """Remember servers. Blocks."""
-    data = msgspec.json.encode({server.name: server for server in servers})
-    fresh = f"{path}.new"
     try:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(fresh)
-        with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            file.write(data)
-        os.replace(fresh, path)
+        write_document(path, msgspec.json.encode({server.name: server for server in servers}))
     except OSError as error:
         log.warning("the list of MCP servers could not be written: %s", error)
 
 
 def read(path: str) -> list[Server]:
     """The servers that were remembered, if any. Blocks."""
+    return read_document(path, os.path.dirname(path), _decode) or []
+
+
+def _decode(data: bytes) -> list[Server]:
     try:
-        with open(path, "rb") as file:
-            return parse_named(msgspec.json.decode(file.read()))
-    except FileNotFoundError:
-        return []
-    except (OSError, msgspec.DecodeError, RequestError) as error:
-        log.warning("the list of MCP servers could not be read: %s", error)
-        return []
+        return parse_named(msgspec.json.decode(data))
+    except RequestError as error:
+        raise ValueError(str(error)) from error

@@ -10,7 +10,7 @@ from glovebox.box.events import EventLog
 from glovebox.box.notebook import endings
 from glovebox.box.notebook.memory import Memory, Saved
 from glovebox.box.notebook.process import KernelProcess, Listener, Surroundings
-from glovebox.box.notebook.starting import Spec
+from glovebox.box.notebook.starting import PROCESS_PREFIX, Spec
 from glovebox.box.shell import Shell
 from glovebox.errors import NotebookError
 from glovebox.protocol.events import KernelChanged
@@ -175,7 +175,8 @@ class KernelLife:
             self.process = None
         self._processes += 1
         synced = self._shell.cwd
-        name = f"kernel-{self.name.replace('_', '.')}-{self._processes}"  # names with a keeper have no _
+        # Names with a keeper have no _.
+        name = f"{PROCESS_PREFIX}{self.name.replace('_', '.')}-{self._processes}"
         if left := self._around.keeper.kept(name):
             await left.close()
         process = await KernelProcess.start(self._around, self.spec, name, cwd or synced, self._listener)

@@ -11,6 +11,7 @@ import msgspec
 from glovebox.box.notebook.wire import ConnectionInfo
 from glovebox.box.threads import Threads
 from glovebox.protocol.base import Message
+from glovebox.state_files import read_document, write_document
 
 log = logging.getLogger(__name__)
 
@@ -31,6 +32,9 @@ class Saved(Message):
     restarts: int
     #: The directory of the shell that the kernel was last put into.
     synced: str
+
+
+_decode = msgspec.json.Decoder(dict[str, Saved]).decode
 
 
 class Memory:
@@ -75,25 +79,10 @@ class Memory:
             self._changed = False
             data = msgspec.json.encode(self._saved)
             try:
-                await self._threads.run(_replace, path, data)
+                await self._threads.run(write_document, path, data)
             except OSError as error:
                 log.warning("kernels will not be found after a restart of the server: %s", error)
 
 
 def _read(path: str) -> dict[str, Saved]:
-    try:
-        with open(path, "rb") as file:
-            return msgspec.json.decode(file.read(), type=dict[str, Saved])
-    except FileNotFoundError:
-        return {}
-    except (OSError, msgspec.DecodeError) as error:
-        log.warning("what was saved of kernels cannot be read: %s", error)
-        return {}
-
-
-def _replace(path: str, data: bytes) -> None:
-    temporary = f"{path}.new"
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
-    with open(os.open(temporary, flags, 0o600), "wb") as file:
-        file.write(data)
-    os.replace(temporary, path)
+    return read_document(path, os.path.dirname(path), _decode) or {}

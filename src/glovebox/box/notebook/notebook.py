@@ -15,7 +15,7 @@ from glovebox.box.notebook.memory import Memory, Saved
 from glovebox.box.notebook.messages import NO_OUTPUT, Gathered, content_of
 from glovebox.box.notebook.process import Surroundings
 from glovebox.box.notebook.records import Records
-from glovebox.box.notebook.starting import Spec
+from glovebox.box.notebook.starting import PROCESS_PREFIX, Spec
 from glovebox.box.oom import OomWatch
 from glovebox.box.shell import Shell
 from glovebox.box.threads import Threads
@@ -83,7 +83,9 @@ class Notebook:
             transport=self._options.transport,
             start_code=self._start_code,
         )
-        for saved in await self._memory.open(self._keeper.state_file(_STATE)):
+        known = await self._memory.open(self._keeper.state_file(_STATE))
+        await self._end_unknown({saved.process for saved in known})
+        for saved in known:
             await self._adopt(saved)
         main = self._kernels.get(MAIN) or await self._new(MAIN)
         await main.life.begin()
@@ -215,6 +217,12 @@ class Notebook:
             self._memory.forget(saved.name)
             return
         self._kernels[saved.name] = kernel
+
+    async def _end_unknown(self, known: set[str]) -> None:
+        """End kernels of an earlier server of which nothing is known any more."""
+        for name in self._keeper.names():
+            if name.startswith(PROCESS_PREFIX) and name not in known and (left := self._keeper.kept(name)):
+                await left.close()
 
     def _find(self, spec: str, cwd: str | None) -> Spec:
         if cwd is not None and not starting.is_directory(cwd):

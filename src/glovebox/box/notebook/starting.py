@@ -18,6 +18,8 @@ from glovebox.protocol.notebook import KernelSpec
 
 #: The kernelspec that needs none: IPython in our own interpreter, or in one of the user's choice.
 PYTHON = "python3"
+#: Begins the names that processes have with their keeper.
+PROCESS_PREFIX = "kernel-"
 #: Where a process finds its connection file; the keeper knows the directory.
 CONNECTION_FILE = "connection.json"
 #: Paths of sockets must be shorter than 108 bytes everywhere.

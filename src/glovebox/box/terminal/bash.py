@@ -88,6 +88,8 @@ class Bash:
         self.replayed.set()
         #: The input that typed the last command of an earlier server, if it came to that.
         self._typed_number = 0
+        #: Where in the log the newest line that somebody else entered begins.
+        self._entered_at = -1
         #: The newest report.
         self.report: Report | None = None
         #: Told when somebody enters a line at the prompt: the run, and what was typed.
@@ -230,6 +232,8 @@ class Bash:
 
     def received(self, data: bytes, offset: int) -> None:
         """Sort what the terminal printed: output, echo, prompts and marks."""
+        if not data:
+            self._doubt_everything(offset)
         for item, at in self._parser.feed(data, offset):
             if isinstance(item, Mark):
                 self._marked(item, at)
@@ -249,6 +253,14 @@ class Bash:
         if not self._run.ended.done():
             self._run.ended.set_result(ShellEnd(status))
 
+    def _doubt_everything(self, offset: int) -> None:
+        """Marks may be among the output that is lost: a shell at its prompt has to report again."""
+        self._parser = MarkParser()
+        if self._phase is _Phase.TYPED and self.channel.inputs >= self._typed_number:
+            self._run.begin(offset)
+            self._phase = _Phase.RUNNING
+        self._run.suspect = True
+
     def _printed(self, data: bytes, at: int) -> None:
         if self._phase in (_Phase.RUNNING, _Phase.ENDED):
             self._run.add(data, at)
@@ -264,6 +276,10 @@ class Bash:
     def _marked(self, mark: Mark, at: int) -> None:
         if mark.kind in "ABP" and mark.token == self.session_token:
             self._prompted(mark, at)
+        elif mark.kind == "C" and at == self._entered_at and self._replay_until is not None:
+            # Typed by an earlier server, whose journal does not tell of it any more.
+            if mark.token.replace("-", "").replace("_", "").isalnum():
+                self._run.token = mark.token
         elif mark.token != self._run.token:
             self._printed(mark.raw, at)  # a stale one, or an imitation
         elif mark.kind == "C" and self._phase is _Phase.TYPED:
@@ -339,6 +355,7 @@ class Bash:
         typed, self._stray = self._stray.take().data, Output()
         self._run = Run(self._run.token, self._loop, self._send)
         self._run.begin(after)
+        self._entered_at = after
         self._phase = _Phase.RUNNING
         if self.entered is not None:
             self.entered(self._run, typed)

@@ -11,7 +11,10 @@ class Receiver(Protocol):
     """Who is told what a terminal's shell does."""
 
     def received(self, data: bytes, offset: int) -> None:
-        """The terminal printed something; `offset` is its place in the session's log."""
+        """The terminal printed something; `offset` is its place in the session's log.
+
+        No data means that what was printed before `offset` is lost.
+        """
 
     def hung_up(self, status: int | None) -> None:
         """The shell is gone; its exit status (128 + signal if killed) if that is known. Comes once, last."""

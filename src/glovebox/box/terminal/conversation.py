@@ -20,6 +20,7 @@ from glovebox.box.terminal.run import Run, ShellEnd
 from glovebox.box.terminal.splitting import needs_parsing, split_commands
 from glovebox.box.terminal.waiting import Outcome, outcome_of
 from glovebox.box.threads import Threads
+from glovebox.errors import OutputGone
 from glovebox.protocol.actions import CmdRunAction
 from glovebox.protocol.observations import CmdOutputObservation, ErrorObservation
 from glovebox.protocol.terminal import Limits
@@ -27,6 +28,8 @@ from glovebox.protocol.truncation import truncate
 
 #: Rendering more than this takes long enough to leave the event loop.
 _LARGE = 200_000
+#: What is shown in place of output that cannot be read again.
+_LOST = b"\r\n[The rest of the output is lost: the log is damaged.]\r\n"
 #: At the idle prompt these do something: a new prompt, and the end of the shell.
 _KEYS_AT_PROMPT = (b"\x03", b"\x04")
 
@@ -92,6 +95,8 @@ class Conversation:
         self._no_change_timeout = no_change_timeout
         self._threads = threads
         self.pending: Pending | None = None
+        #: What was entered after a command whose end has not been reported.
+        self.following: Pending | None = None
         self.past = Past()
         self.closed = False
 
@@ -134,6 +139,7 @@ class Conversation:
         dead = host.shell if host.shell is not None and not host.shell.alive else None
         shell = await host.ready()
         if self.pending is not None:  # a person was faster
+            self.pending.leftover = leftover or self.pending.leftover
             return await self._refuse(self.pending, action, text, call)
         key = control_key(text)
         if key is not None and key not in _KEYS_AT_PROMPT:
@@ -165,7 +171,7 @@ class Conversation:
         """Be done with a command that ended unreported; what it left goes before the next one's output."""
         shown = await self._take(pending, completed=True)
         self._learn(pending)
-        self.pending = None
+        self._go_on()
         if not shown.content or pending.command.by == "person":
             return ""
         return shown.content + ("\n\n\n" if shown.ends_line else "\n\n")
@@ -229,7 +235,7 @@ class Conversation:
             prefix += replies.output_truncated(shown.truncated_to)
         self._learn(pending)
         if self.pending is pending:
-            self.pending = None
+            self._go_on()
             self._host.journal.append(Answered(id=pending.command.id, action_id=call.id))
         info = call.command = pending.command.info()
         note = " ".join(part for part in (note, info.limit) if part)
@@ -253,6 +259,12 @@ class Conversation:
                 text, content, result, prefix=prefix, note=note, oom=info.oom, hidden=hidden
             )
         return answer if action.budget is not None else _clipped(answer)
+
+    def _go_on(self) -> None:
+        """The pending command is reported; one that was entered after it may still run."""
+        self.pending, self.following = self.following, None
+        if self.pending is not None and self.pending.run.ended.done():
+            self.pending = None
 
     def _learn(self, pending: Pending) -> None:
         """The directory changes when the end of a command is known."""
@@ -307,8 +319,11 @@ class Conversation:
 
         def fill() -> Output:
             output = Output()
-            for piece in pending.command.pieces(offset):
-                output.append(piece)
+            try:
+                for piece in pending.command.pieces(offset):
+                    output.append(piece)
+            except OutputGone:
+                output.append(_LOST)
             return output
 
         pending.run.output = await self._threads.run(fill)

@@ -96,9 +96,10 @@ class HeldChannel:
             if data:
                 self.position += len(data)
                 self._receiver.received(data, offset)
-            else:  # so far behind that the log does not reach back: go on where it does
-                self.position = self.files.begin if self.files.begin > offset else self._end
+            else:  # the log does not reach back so far, or a part of it is lost: go on where it does
+                self.position = min(self.files.following(offset) or self._end, self._end)
                 log.error("%d bytes of output of %s are lost", self.position - offset, self.name)
+                self._receiver.received(b"", self.position)
         if self.position < self._end:
             self._reading = True
             self._holder.loop.call_soon(self._read)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Callable
-from pathlib import Path
+from typing import Annotated
 
 import msgspec
 
@@ -14,13 +13,17 @@ from glovebox.box.terminal.integration import Report
 from glovebox.box.threads import Threads
 from glovebox.protocol.base import Message
 from glovebox.protocol.terminal import Bill, Limits
+from glovebox.state_files import LineFile, decode_lines, read_file, read_lines
 
 #: A journal that has grown beyond this is written anew, without what is forgotten.
 COMPACT_BYTES = 4_000_000
 #: Longer commands are not repeated in the journal; the shell has its own copy.
 _LONGEST_COMMAND = 10_000
-#: Non-blocking means nothing for a file; it says that writing in the event loop is meant.
-_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_NONBLOCK
+
+#: A place in a log.
+Offset = Annotated[int, msgspec.Meta(ge=0, lt=1 << 62)]
+#: Rows or columns of a terminal.
+Cells = Annotated[int, msgspec.Meta(ge=1, le=10_000)]
 
 
 class Record(Message, tag_field="what"):
@@ -33,8 +36,8 @@ class Opened(Record, tag="opened"):
     name: str
     created: float
     cwd: str
-    rows: int
-    columns: int
+    rows: Cells
+    columns: Cells
     limits: Limits = Limits()
     #: It ends with its command.
     static: bool = False
@@ -43,8 +46,8 @@ class Opened(Record, tag="opened"):
 class Resized(Record, tag="resized"):
     """The terminal has another size."""
 
-    rows: int
-    columns: int
+    rows: Cells
+    columns: Cells
 
 
 class ShellStarted(Record, tag="shell"):
@@ -59,7 +62,7 @@ class Began(Record, tag="began"):
     id: str
     token: str
     input_number: int
-    position: int
+    position: Offset
     command: str
     started: float
 
@@ -76,8 +79,8 @@ class Reported(Record, tag="reported"):
 
     id: str
     action_id: str
-    before: int
-    size: int
+    before: Offset
+    size: Offset
 
 
 class Ended(Record, tag="ended"):
@@ -85,7 +88,7 @@ class Ended(Record, tag="ended"):
 
     id: str
     #: Places in the log: offset and length.
-    extents: list[tuple[int, int]]
+    extents: list[tuple[Offset, Offset]]
     ended: float
     #: None if the shell itself ended.
     report: Report | None
@@ -105,97 +108,74 @@ class Answered(Record, tag="answered"):
 
 Entry = Opened | Resized | ShellStarted | Began | Sent | Reported | Ended | Answered
 
+_encoder = msgspec.json.Encoder()
+_decode = msgspec.json.Decoder(Entry).decode
+
 
 class Journal:
     """Appends to a file, or nowhere. A line is in the hands of the system before `append` returns."""
 
     def __init__(self, path: str | None) -> None:
-        self._path = path
-        self._descriptor = -1
-        self._size = 0
-        self._encoder = msgspec.json.Encoder()
+        self._file = LineFile(path) if path is not None else None
         #: What is appended while the file is written anew.
         self._late: list[bytes] | None = None
 
     @property
     def overgrown(self) -> bool:
         """Whether it is time to write it anew."""
-        return self._size > COMPACT_BYTES and self._late is None
+        return self._file is not None and self._file.size > COMPACT_BYTES and self._late is None
 
     def append(self, entry: Entry) -> None:
         """Add a line. A full disk loses what a restart would need, and nothing else."""
-        if self._path is None:
+        if self._file is None:
             return
         if isinstance(entry, Began) and len(entry.command) > _LONGEST_COMMAND:
             entry = msgspec.structs.replace(entry, command=entry.command[:_LONGEST_COMMAND])
         with contextlib.suppress(OSError):
-            if self._descriptor < 0:
-                self._descriptor = os.open(self._path, _FLAGS | os.O_CREAT, 0o600)
-            line = self._line(entry)
-            self._size += os.write(self._descriptor, line)
+            body = _encode(entry)
+            self._file.append(body)
             if self._late is not None:
-                self._late.append(line)
+                self._late.append(body)
 
     def rewrite(self, entries: list[Entry]) -> None:
         """Replace everything. Blocks."""
-        if self._path is not None and self._prepare(entries):
-            self._replace()
+        if self._file is not None:
+            with contextlib.suppress(OSError):
+                self._file.replace(map(_encode, entries))
 
     async def compact(self, summarize: Callable[[list[Entry]], list[Entry]], threads: Threads) -> None:
         """Write it anew without what is forgotten, while others go on appending."""
-        if self._path is None or self._late is not None:
+        if self._file is None or self._late is not None:
             return
-        self._late = []
+        file, size, self._late = self._file, self._file.size, []
+
+        def prepare() -> LineFile:
+            entries, _ = decode_lines(read_file(file.path)[:size], _decode)
+            return file.prepare(map(_encode, summarize(entries)))
+
         try:
-            path = self._path
-            if await threads.run(lambda: self._prepare(summarize(load(path)))):
-                self._replace()
+            file.become(await threads.run(prepare), self._late)
+        except OSError:  # it goes on as it is
+            pass
         finally:
             self._late = None
 
-    def _prepare(self, entries: list[Entry]) -> bool:
-        try:
-            Path(f"{self._path}.new").write_bytes(b"".join(map(self._line, entries)))
-        except OSError:
-            return False
-        return True
-
-    def _replace(self) -> None:
-        """Take the new file, with what came while it was written."""
-        assert self._path is not None
-        with contextlib.suppress(OSError):
-            descriptor = os.open(f"{self._path}.new", _FLAGS)
-            os.write(descriptor, b"".join(self._late or []))
-            os.replace(f"{self._path}.new", self._path)
-            self.close()
-            self._descriptor = descriptor
-            self._size = os.fstat(descriptor).st_size
-
-    def _line(self, entry: Entry) -> bytes:
-        try:
-            return self._encoder.encode(entry) + b"\n"
-        except UnicodeEncodeError:  # a directory whose name is no text
-            assert isinstance(entry, Ended)
-            assert entry.report is not None
-            report = msgspec.structs.replace(entry.report, working_dir="", python="")
-            return self._encoder.encode(msgspec.structs.replace(entry, report=report)) + b"\n"
-
     def close(self) -> None:
         """Let go of the file."""
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
+        if self._file is not None:
+            self._file.close()
 
 
-def load(path: str) -> list[Entry]:
-    """The lines of a journal, in order; empty if there is none. Blocks."""
+def load(path: str, root: str) -> list[Entry]:
+    """The lines of a journal of the state directory `root`, in order; empty if there is none. Blocks."""
+    return read_lines(path, root, _decode)
+
+
+def _encode(entry: Entry) -> bytes:
     try:
-        lines = Path(path).read_bytes().splitlines()
-    except OSError:
-        return []
-    decoder = msgspec.json.Decoder(Entry)
-    entries: list[Entry] = []
-    for line in lines:
-        with contextlib.suppress(msgspec.DecodeError):  # the last one may be torn
-            entries.append(decoder.decode(line))
-    return entries
+        return _encoder.encode(entry)
+    except UnicodeEncodeError:  # a directory whose name is no text
+        assert isinstance(entry, Ended)
+        assert entry.report is not None
+        report = msgspec.structs.replace(entry.report, working_dir="", python="")
+        return _encoder.encode(msgspec.structs.replace(entry, report=report))

@@ -21,6 +21,7 @@ from glovebox.box.terminal.state import StateDirectory
 from glovebox.box.threads import Threads
 from glovebox.errors import OutputGone
 from glovebox.protocol.base import Message
+from glovebox.state_files import read_document, write_document
 
 #: Begins the names that such processes have in the holder.
 PREFIX = "kept-"
@@ -38,6 +39,9 @@ class _Record(Message):
     """What the next server has to know."""
 
     directory: str
+
+
+_decode = msgspec.json.Decoder(_Record).decode
 
 
 class KeptProcess:
@@ -173,6 +177,10 @@ class ProcessKeeper:
         """A process of that name."""
         return self._processes.get(name)
 
+    def names(self) -> list[str]:
+        """The names of all processes."""
+        return list(self._processes)
+
     def state_file(self, name: str) -> str | None:
         """Where something may be written for the next server."""
         return os.path.join(self._state.path, name) if self._state.persistent else None
@@ -183,6 +191,7 @@ class ProcessKeeper:
         record = await self.threads.run(self._read_record, name)
         if record is None:
             self._holder.end(held)
+            await self.threads.run(self._state.forget_kept, name)
             return
         process = self._processes[name] = KeptProcess(self, name, record.directory)
         process.connect(self._holder.adopt(held, self._log(name), process, held.end))
@@ -216,13 +225,9 @@ class ProcessKeeper:
         if self._account.switch:
             for path in made:
                 os.chown(path, self._account.uid, self._account.gid)
-        with open(os.path.join(self._state.kept(name), _RECORD), "wb") as opened:
-            opened.write(msgspec.json.encode(_Record(directory=directory)))
+        record = os.path.join(self._state.kept(name), _RECORD)
+        write_document(record, msgspec.json.encode(_Record(directory=directory)))
         return log, directory
 
     def _read_record(self, name: str) -> _Record | None:
-        try:
-            with open(os.path.join(self._state.kept(name), _RECORD), "rb") as file:
-                return msgspec.json.decode(file.read(), type=_Record)
-        except (OSError, msgspec.DecodeError):
-            return None
+        return read_document(os.path.join(self._state.kept(name), _RECORD), self._state.path, _decode)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 
+from glovebox.box.terminal.holder.log import find_segments, segment_name
 from glovebox.errors import OutputGone
 
 #: How much is read at a time.
@@ -23,14 +25,23 @@ class LogFiles:
         self.end = 0
 
     @classmethod
-    def found(cls, directory: str) -> LogFiles:
-        """The log of a session whose shell is gone. Blocks."""
+    def found(cls, directory: str, known: int = 0) -> LogFiles:
+        """The log of a session whose shell is gone. Blocks.
+
+        `known` is how far it is known to have come. If the files do not reach so far, what follows begins
+        there, so that new output is never taken for what is lost.
+        """
         log = cls(directory)
         if os.path.isdir(directory):
-            for name in sorted(os.listdir(directory)):
-                path = os.path.join(directory, name)
-                log.begin_segment(int(name), path)
-                log.end = int(name) + os.path.getsize(path)
+            for start, path, size in find_segments(directory):
+                log.begin_segment(start, path)
+                log.end = start + size
+        if log.end < known:
+            path = os.path.join(directory, segment_name(known))
+            os.makedirs(directory, 0o700, exist_ok=True)
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
+            log.begin_segment(known, path)
+            log.end = known
         return log
 
     def begin_segment(self, start: int, path: str, oldest: int = 0) -> None:
@@ -66,12 +77,34 @@ class LogFiles:
                     limit = min(limit, segments[index + 1][0] - offset)
                 descriptor = _open(path)
                 try:
-                    return os.pread(descriptor, limit, offset - start)
+                    data = os.pread(descriptor, limit, offset - start)
                 finally:
                     os.close(descriptor)
+                if data or index + 1 == len(segments):
+                    return data
+                break  # the file is shorter than it was
         if not segments:
             return b""
         raise OutputGone(_GONE)
+
+    def pieces(self, offset: int) -> Iterator[tuple[bytes, int]]:
+        """Everything from `offset` on, with its places; what is lost is left out. Blocks."""
+        while True:
+            try:
+                data = self.fetch(offset)
+                if not data:
+                    return
+                yield data, offset
+                offset += len(data)
+            except OutputGone:
+                following = self.following(offset)
+                if following is None:
+                    return
+                offset = following
+
+    def following(self, offset: int) -> int | None:
+        """Where the first file after `offset` begins."""
+        return next((start for start, _ in self._segments if start > offset), None)
 
     @property
     def begin(self) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import logging
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 
@@ -14,6 +15,7 @@ from glovebox.box.terminal.commands import KEEP, Command
 from glovebox.box.terminal.conversation import Past, Pending
 from glovebox.box.terminal.delivery import Delivery
 from glovebox.box.terminal.held import Holder
+from glovebox.box.terminal.holder.launching import end_unreachable
 from glovebox.box.terminal.holder.wire import Held
 from glovebox.box.terminal.identity import Typed
 from glovebox.box.terminal.integration import Mark, MarkParser, Report
@@ -27,6 +29,11 @@ from glovebox.box.terminal.state import StateDirectory
 from glovebox.box.terminal.story import Story, read_story
 from glovebox.box.threads import Threads
 from glovebox.protocol.terminal import Bill
+
+log = logging.getLogger(__name__)
+
+#: How much of a log is searched for the end of a command; logs are hardly ever larger.
+_MOST_SEARCHED = 1 << 30
 
 
 async def restore_sessions(
@@ -46,21 +53,22 @@ async def restore_sessions(
         StartupError: the holder is of another version.
     """
     held = {one.number: one for one in await holder.find()}
+    stories = await threads.run(_read_stories, state)
+    if not holder.connected and (state.damaged or any(story.identity for story in stories)):
+        await threads.run(end_unreachable, state.path)
     group = account.gid if account and account.switch else None
-    for name in await threads.run(state.sessions):
-        directory = await threads.run(state.session, name)
-        story = read_story(await threads.run(journal.load, os.path.join(directory, "journal")))
-        if story is None:
-            await threads.run(state.forget, name)
-            continue
+    for story in stories:
         session = await make(story.opened)
         await threads.run(session.journal.rewrite, story.entries(KEEP))
-        session.use_log(await threads.run(LogFiles.found, session.log_directory))
+        mine = held.get(story.identity.number) if story.identity else None
+        delivery = await _delivery(story, group, threads) if mine is not None else None
+        known = story.log_end if delivery is None else 0  # what lives knows itself how far it is
+        session.use_log(await threads.run(LogFiles.found, session.log_directory, known))
         restore_commands(session, story)
-        mine = held.pop(story.identity.number, None) if story.identity else None
-        if mine is not None:
+        if mine is not None and delivery is not None:
+            del held[mine.number]
             adopt = functools.partial(holder.adopt, mine, session.log_directory)
-            await restore_shell(session, story, mine, adopt, group=group, threads=threads)
+            await restore_shell(session, story, mine, delivery, adopt, threads=threads)
             yield session, mine.name
         elif not story.opened.static:
             await restore_without_shell(session, story, threads)
@@ -72,9 +80,37 @@ async def restore_sessions(
             holder.end(other)
 
 
+def _read_stories(state: StateDirectory) -> list[Story]:
+    """What the journals tell; a session whose journal tells nothing is moved away. Blocks."""
+    stories: list[Story] = []
+    for name in state.sessions():
+        story = read_story(journal.load(os.path.join(state.session(name), "journal"), state.path))
+        if story is None or story.opened.name != name:
+            state.discard(name, "its journal does not say what it was")
+        else:
+            stories.append(story)
+    return stories
+
+
+async def _delivery(story: Story, group: int | None, threads: Threads) -> Delivery | None:
+    """The files of a shell that still runs; None if it cannot have them any more."""
+    assert story.identity is not None
+    try:
+        return await threads.run(
+            Delivery,
+            session=story.identity.session_token,
+            token=story.identity.start_token,
+            group=group,
+            path=story.identity.directory,
+        )
+    except OSError as error:
+        log.error("the shell of %s cannot be used any more, and is ended: %s", story.opened.name, error)
+        return None
+
+
 def restore_commands(session: Session, story: Story) -> None:
     """Have the commands again that had ended, and what was said of them."""
-    past = Past()
+    session.conversation.past = Past()
     for began in story.began.values():
         ended = story.ended.get(began.id)
         if ended is None:
@@ -83,20 +119,30 @@ def restore_commands(session: Session, story: Story) -> None:
         command.restore_output(ended.extents)
         result = ended.report or ShellEnd(ended.status)
         command.end(result, ended.bill, limit=ended.limit, oom=ended.oom, ended=ended.ended)
-        reported = story.reported.get(began.id)
-        if began.id in story.answered:
-            past.answered[story.answered[began.id]] = (command, reported.size if reported else 0)
+        _was_answered(session, story, command)
     session.cwd = story.cwd
-    session.conversation.past = past
+
+
+def _was_answered(session: Session, story: Story, command: Command) -> bool:
+    """Whether an action was told of the end of a command; if so, it can be told again."""
+    action = story.answered.get(command.id)
+    if action is not None and command.result is not None:
+        session.conversation.past.answered[action] = (command, _reported_size(story, command))
+    return action is not None
+
+
+def _reported_size(story: Story, command: Command) -> int:
+    reported = story.reported.get(command.id)
+    return reported.size if reported else 0
 
 
 async def restore_shell(
     session: Session,
     story: Story,
     held: Held,
+    delivery: Delivery,
     adopt: Callable[[Receiver, int], Channel],
     *,
-    group: int | None,
     threads: Threads,
 ) -> None:
     """Have the shell again, and the command that runs in it or that nobody was told of.
@@ -105,13 +151,6 @@ async def restore_shell(
     """
     assert story.identity is not None
     last = story.last
-    delivery = await threads.run(
-        Delivery,
-        session=story.identity.session_token,
-        token=story.identity.start_token,
-        group=group,
-        path=story.identity.directory,
-    )
     command = _last_command(session, story)
     ended = last is not None and last.id in story.ended
     typed: Typed | None = None
@@ -128,13 +167,15 @@ async def restore_shell(
         session.see_to(command, run)
     if command is None or command.id in story.answered:
         await shell.replayed.wait()
+        if command is not None:
+            _was_answered(session, story, command)
         return
     pending = Pending(command, run)
     session.conversation.pending = pending
     _remember_talk(session, story, held)
     await shell.replayed.wait()
-    if reported := story.reported.get(command.id):
-        await session.conversation.refill(pending, reported.size)
+    if size := _reported_size(story, command):
+        await session.conversation.refill(pending, size)
 
 
 def _last_command(session: Session, story: Story) -> Command | None:
@@ -155,26 +196,22 @@ def _remember_talk(session: Session, story: Story, held: Held) -> None:
 
 async def restore_without_shell(session: Session, story: Story, threads: Threads) -> None:
     """The shell went away with its holder; how the command ended may be in the log."""
-    began = story.last
-    if began is None or began.id in story.answered:
+    began, command = story.last, _last_command(session, story)
+    if began is None or command is None:
         return
-    run = Run(began.token, asyncio.get_running_loop(), lambda data: None)
-    pending = Pending(session.command(began.id, began.command, started=began.started), run)
-    command = pending.command
-    if began.id in story.ended:
-        command = pending.command = session.commands.get(began.id)
-        assert command.result is not None
-        run.ended.set_result(command.result)
-    else:
+    if command.result is None:
         extents, report = await threads.run(_search_log, session.log_directory, began)
         command.restore_output(extents)
-        result = report or ShellEnd(None)
-        run.ended.set_result(result)
         bill = Bill(wall_seconds=0.0, output_bytes=command.size)
-        command.end(result, bill)
+        command.end(report or ShellEnd(None), bill)
         session.journal.append(ended_entry(command, bill, None))
-    reported = story.reported.get(began.id)
-    await session.conversation.refill(pending, reported.size if reported else 0)
+    if _was_answered(session, story, command):
+        return
+    assert command.result is not None
+    run = Run(began.token, asyncio.get_running_loop(), lambda data: None)
+    run.ended.set_result(command.result)
+    pending = Pending(command, run)
+    await session.conversation.refill(pending, _reported_size(story, command))
     session.conversation.pending = pending
 
 
@@ -184,8 +221,9 @@ def _search_log(directory: str, began: Began) -> tuple[list[tuple[int, int]], Re
     parser = MarkParser()
     extents: list[tuple[int, int]] = []
     begun = False
-    offset = max(began.position, files.begin)
-    while data := files.fetch(offset):
+    for data, offset in files.pieces(began.position):
+        if offset - began.position > _MOST_SEARCHED:  # no log of ours
+            break
         for item, at in parser.feed(data, offset):
             if not isinstance(item, Mark):
                 if begun:
@@ -194,5 +232,4 @@ def _search_log(directory: str, began: Began) -> tuple[list[tuple[int, int]], Re
                 begun = True
             elif item.token == began.token and item.kind == "D" and (report := Report.parse(item)):
                 return extents, report
-        offset += len(data)
     return extents, None

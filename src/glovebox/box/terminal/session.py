@@ -228,6 +228,8 @@ class Session:
         pending = self.conversation.pending
         if pending is None or (pending.run.ended.done() and pending.command.by == "person"):
             self.conversation.pending = Pending(command, run)
+        elif pending.run.ended.done():
+            self.conversation.following = Pending(command, run)
 
     async def _start(self) -> Bash:
         if self.shell is not None:

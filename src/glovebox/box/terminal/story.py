@@ -42,6 +42,13 @@ class Story(msgspec.Struct):
             (report.working_dir for report in reversed(reports) if report.working_dir), self.opened.cwd
         )
 
+    @property
+    def log_end(self) -> int:
+        """How far the log is known to have come."""
+        ends = [start + length for entry in self.ended.values() for start, length in entry.extents]
+        shells = [self.identity.position] if self.identity else []
+        return max([0, *ends, *shells, *(entry.position for entry in self.began.values())])
+
     def entries(self, keep: int) -> list[Entry]:
         """The same in as few lines as possible, with the newest commands only."""
         entries: list[Entry] = [self.opened]

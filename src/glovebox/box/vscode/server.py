@@ -22,6 +22,7 @@ from glovebox.box.vscode.process import NAME, Plan, ServerProcess
 from glovebox.errors import PluginFailed
 from glovebox.protocol.base import Message
 from glovebox.settings import NO_PORT, Settings
+from glovebox.state_files import read_document, write_document
 
 log = logging.getLogger(__name__)
 
@@ -35,6 +36,9 @@ class _Memory(Message):
     port: int
     program: ServerProgram
     base_path: str
+
+
+_decode = msgspec.json.Decoder(_Memory).decode
 
 
 class VSCode:
@@ -193,17 +197,9 @@ class VSCode:
 
     def _remembered(self) -> _Memory | None:
         path = self._keeper.state_file("vscode.json")
-        if path is None:
-            return None
-        try:
-            with open(path, "rb") as file:
-                return msgspec.json.decode(file.read(), type=_Memory)
-        except (OSError, msgspec.MsgspecError):
-            return None
+        return read_document(path, os.path.dirname(path), _decode) if path else None
 
     def _remember(self, memory: _Memory) -> None:
         path = self._keeper.state_file("vscode.json")
         if path is not None:
-            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
-            with open(os.open(path, flags, 0o600), "wb") as file:
-                file.write(msgspec.json.encode(memory))
+            write_document(path, msgspec.json.encode(memory))

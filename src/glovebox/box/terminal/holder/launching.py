@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import select
+import signal
 import socket
 import subprocess
 import sys
@@ -13,6 +17,34 @@ from glovebox.box.terminal.holder import wire
 _START = (
     "import sys; sys.path.insert(0, sys.argv[1]); from glovebox.box.terminal.holder.main import main; main()"
 )
+
+
+#: How long such a holder may take to end its shells.
+_END_LIMIT = 10.0
+
+
+def end_unreachable(directory: str) -> None:
+    """End the holder of a state directory whose socket is gone, as nobody could use its shells. Blocks."""
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError):
+            if not _holds(pid, directory):
+                continue
+            ended = os.pidfd_open(int(pid))
+            try:
+                signal.pidfd_send_signal(ended, signal.SIGTERM)
+                if not select.select([ended], [], [], _END_LIMIT)[0]:
+                    signal.pidfd_send_signal(ended, signal.SIGKILL)
+            finally:
+                os.close(ended)
+
+
+def _holds(pid: str, directory: str) -> bool:
+    with open(f"/proc/{pid}/cmdline", "rb") as file:
+        arguments = file.read().split(b"\0")
+    # In another container the same path is another directory.
+    return {_START.encode(), os.fsencode(directory)} <= set(arguments) and os.path.samefile(
+        f"/proc/{pid}/root{directory}", directory
+    )
 
 
 class HolderProcess:

@@ -3,12 +3,32 @@
 from __future__ import annotations
 
 import os
+import stat
 
 #: One of these many parts of a log is removed at a time when it is full.
 _PARTS = 8
 #: When the disk is full, this much goes on in memory; what is older is lost.
 _MEMORY_SEGMENT = 1 << 20
 _MEMORY_SEGMENTS = 4
+_LARGEST_OFFSET = 1 << 62
+
+
+def segment_name(offset: int) -> str:
+    """The name of the file whose first byte is at that offset."""
+    return f"{offset:020d}"
+
+
+def find_segments(directory: str) -> list[tuple[int, str, int]]:
+    """Offset, path and size of each file of a log, in order; whatever else is there is no part of it."""
+    found: list[tuple[int, str, int]] = []
+    for name in sorted(os.listdir(directory)):
+        if not (name.isascii() and name.isdigit() and name == segment_name(int(name))):
+            continue
+        path = os.path.join(directory, name)
+        status = os.lstat(path)
+        if stat.S_ISREG(status.st_mode) and int(name) + status.st_size < _LARGEST_OFFSET:
+            found.append((int(name), path, status.st_size))
+    return found
 
 
 class Log:
@@ -28,10 +48,9 @@ class Log:
         self._descriptor = -1
         self._in_memory: list[int] = []
         os.makedirs(directory, 0o700, exist_ok=True)
-        for name in sorted(os.listdir(directory)):
-            path = os.path.join(directory, name)
-            self.segments.append((int(name), path))
-            self.end = int(name) + os.stat(path).st_size
+        for start, path, size in find_segments(directory):
+            self.segments.append((start, path))
+            self.end = start + size
 
     def append(self, data: bytes) -> list[tuple[int, str]]:
         """Add bytes; the files that were begun."""
@@ -54,6 +73,19 @@ class Log:
             view = view[written:]
         return [segment for segment in self.segments if segment[0] > before]
 
+    def check(self) -> None:
+        """Begin a new file if somebody has changed or moved the one that is written to."""
+        if self._descriptor < 0 or self._descriptor in self._in_memory:
+            return
+        start, path = self.segments[-1]
+        try:
+            named = os.lstat(path).st_ino
+        except OSError:
+            named = -1
+        status = os.fstat(self._descriptor)
+        if (named, self.end - start) != (status.st_ino, status.st_size):
+            self._begin()
+
     def close(self) -> None:
         """Write no more; what is in files stays."""
         for descriptor in {*self._in_memory, self._descriptor} - {-1}:
@@ -69,7 +101,7 @@ class Log:
             os.close(self._descriptor)
         if self.segments and self.segments[-1][0] == self.end:
             _unlink(self.segments.pop()[1])  # it stayed empty
-        path = os.path.join(self._directory, f"{self.end:020d}")
+        path = os.path.join(self._directory, segment_name(self.end))
         if not in_memory:
             try:
                 self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)

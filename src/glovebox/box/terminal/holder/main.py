@@ -79,7 +79,7 @@ class Holder:
                 self._handle(descriptor, event)
             self._overdue()
             self._tell_news()
-        os.unlink(self._address)
+        reaping.remove_file(self._address)
         if self._server is not None:
             self._server.setblocking(True)
             self._flush()

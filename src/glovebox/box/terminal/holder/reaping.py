@@ -75,6 +75,14 @@ def end_children() -> None:
                 pass
 
 
+def remove_file(path: str) -> None:
+    """Remove a file that may be gone."""
+    try:
+        os.unlink(path)
+    except OSError:
+        pass
+
+
 def remove_tree(path: str) -> None:
     """Remove a directory and everything below it.
 

@@ -52,7 +52,8 @@ class Terminal:
         return self.log.append(data)
 
     def describe(self) -> wire.Held:
-        """What a server has to know of it."""
+        """What a server has to know of it, which is to find the log as it should be."""
+        self.log.check()
         return wire.Held(
             number=self.number,
             name=self.name,
