@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from benchmarks.harness import NOT_ASKED, OWN, Group, Measure, Results, Sizes, table
 from benchmarks.load import Outcome
@@ -73,17 +76,7 @@ def large_page() -> str:
     return f"<!doctype html><html><head><title>Large</title></head><body><ul>{entries}</ul></body></html>"
 
 
-class _Handler(BaseHTTPRequestHandler):
-    pages: Mapping[str, bytes]
-
-    def do_GET(self) -> None:
-        page = self.pages.get(self.path)
-        self.send_response(200 if page is not None else 404)
-        self.send_header("Content-Type", "text/html; charset=utf-8")
-        self.send_header("Content-Length", str(len(page or b"")))
-        self.end_headers()
-        self.wfile.write(page or b"")
-
+class _Handler(SimpleHTTPRequestHandler):
     def log_message(self, format: str, *args: object) -> None:
         """No log."""
 
@@ -91,17 +84,17 @@ class _Handler(BaseHTTPRequestHandler):
 @contextmanager
 def served_pages() -> Iterator[str]:
     """The address of a server on loopback with the pages `/`, `/b.html` and `/large.html`."""
-    texts = {"/": _SMALL_PAGE, "/b.html": _OTHER_PAGE, "/large.html": large_page()}
-    pages = {path: text.encode() for path, text in texts.items()}
-    handler = type("Handler", (_Handler,), {"pages": pages})
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        serving = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-        serving.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}"
-        finally:
-            server.shutdown()
-            serving.join()
+    with TemporaryDirectory(prefix="glovebox-bench-") as folder:
+        for name, text in {"index": _SMALL_PAGE, "b": _OTHER_PAGE, "large": large_page()}.items():
+            Path(folder, f"{name}.html").write_text(text)
+        with ThreadingHTTPServer(("127.0.0.1", 0), partial(_Handler, directory=folder)) as server:
+            serving = threading.Thread(target=server.serve_forever, args=(0.05,))
+            serving.start()
+            try:
+                yield f"http://127.0.0.1:{server.server_port}"
+            finally:
+                server.shutdown()
+                serving.join()
 
 
 @dataclass(frozen=True)

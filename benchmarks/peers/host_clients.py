@@ -11,9 +11,9 @@ import importlib
 import os
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,6 +44,16 @@ class Started:
 class HostClient:
     """A client library: the boxes that it has started, the last of which is asked."""
 
+    #: Make a client's object for a kind of box, add it to `opened`, and connect it; close it.
+    start: Callable[[str], Awaitable[Any]]
+    stop: Callable[[Any], Awaitable[None]]
+    #: The output of a command (box, command, timeout) that must succeed; a function for it that blocks.
+    run: Callable[..., Awaitable[str]]
+    blocking: Callable[[Any], AbstractContextManager[Callable[[str], object]]]
+    #: Copy into a box (box, source, directory, is_tree), or a directory out of it, into an archive.
+    copy_to: Callable[[Any, str, str, bool], Awaitable[None]]
+    copy_from: Callable[[Any, str], Awaitable[object]]
+
     def __init__(self, mark: str, image: str, docker_args: tuple[str, ...], has_plugins: bool) -> None:
         self.mark, self.image, self.docker_args, self.has_plugins = mark, image, docker_args, has_plugins
         self.opened: list[Any] = []
@@ -55,33 +65,9 @@ class HostClient:
     async def prepare(self, kind: str) -> None:
         """What has to be done before the time of a start counts."""
 
-    async def start(self, kind: str) -> Any:
-        """Make a client's object, add it to `opened`, and connect it."""
-        raise NotImplementedError
-
-    async def run(self, box: Any, command: str, timeout: float | None = None) -> str:
-        """The output of a command that must succeed."""
-        raise NotImplementedError
-
-    @contextmanager
-    def blocking(self, box: Any) -> Iterator[Callable[[str], object]]:
-        """A function that runs a command, and blocks."""
-        raise NotImplementedError("not offered")
-        yield
-
     def about(self, box: Any) -> dict[str, str]:
         """The url, key, workspace and name of a box."""
         return {}
-
-    async def copy_to(self, box: Any, source: str, directory: str, is_tree: bool) -> None:
-        raise NotImplementedError("not offered")
-
-    async def copy_from(self, box: Any, directory: str) -> object:
-        """Copy a directory out of a box, into an archive whose path is returned."""
-        raise NotImplementedError("not offered")
-
-    async def stop(self, box: Any) -> None:
-        raise NotImplementedError
 
     async def begin(self, kind: str) -> Started:
         """Start a box and have it answer a command. It stays until `end`."""

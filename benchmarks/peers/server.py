@@ -32,7 +32,17 @@ def cache_folder() -> Path:
 
 
 class Api:
-    """The requests of one kind of server, with checks of their answers. What it lacks raises NotOffered."""
+    """The requests of one kind of server, with checks of their answers. Every operation it lacks raises NotOffered.
+
+    alive()                         is the server ready?
+    command(text)                   run this in the shell; any orderly end is right, and `output` reads the answer
+    echo(text, session)             print this in a shell: the main one, or a named one
+    session(name)                   open another shell
+    cell(code, shown, timeout)      run this in the kernel; only exactly this text is a right answer
+    script(name, client)            the requests of one operation for one client, to be sent in turn
+    upload(folder, name, content)   head and body of a request that stores a file
+    download(folder)                a request for a folder as a zip archive
+    """
 
     key_header = "X-Session-API-Key"
     #: The field of an answer that has the output of a command.
@@ -41,54 +51,26 @@ class Api:
     def __init__(self, site: Site) -> None:
         self.site = site
 
+    def __getattr__(self, name: str) -> Any:
+        raise NotOffered
+
     def get(self, path: str, check: Callable[[Any], bool]) -> Request:
         return Request(self.site.head("GET", path), json_check(check))
 
     def post(self, path: str, body: object, check: Callable[[Any], bool]) -> Request:
         return Request(self.site.post(path, body), json_check(check))
 
-    def alive(self) -> Request:
-        raise NotOffered
-
     def opening(self) -> Sequence[Request]:
         """Requests after the start, up to a first command."""
         return [self.echo("first")]
 
-    def command(self, text: str) -> Request:
-        """Run a command in the shell. Any orderly end is right; `output` reads the answer."""
-        raise NotOffered
+    def prepare(self, name: str, client: int) -> Sequence[Request]:
+        """Requests before a round of an operation."""
+        return ()
 
     def output(self, answer: Any) -> str:
         """What a command printed."""
         return str(answer.get(self.output_field, "")).strip() if isinstance(answer, dict) else ""
-
-    def echo(self, text: str, session: str | None = None) -> Request:
-        """Print this in a shell: the main one, or a named one."""
-        raise NotOffered
-
-    def session(self, name: str) -> Request:
-        """Open another shell."""
-        raise NotOffered
-
-    def cell(self, code: str, shown: str, timeout: float = 60) -> Request:
-        """Run this in the kernel; only exactly this text is a right answer."""
-        raise NotOffered
-
-    def script(self, name: str, client: int) -> Sequence[Request]:
-        """The requests of one operation for one client, to be sent in turn."""
-        raise NotOffered
-
-    def prepare(self, name: str, client: int) -> Sequence[Request]:
-        """The requests that have to be sent before a round of an operation."""
-        return ()
-
-    def upload(self, folder: str, name: str, content: bytes) -> tuple[bytes, bytes]:
-        """Head and body of a request that stores a file."""
-        raise NotOffered
-
-    def download(self, folder: str) -> bytes:
-        """A request for a folder as a zip archive."""
-        raise NotOffered
 
 
 class Peer:
