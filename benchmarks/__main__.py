@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 
@@ -102,7 +103,8 @@ def measure(options: argparse.Namespace, wanted: frozenset[str]) -> tuple[Report
     if len(peers) > 1 or wanted - {"browser", "vscode"}:
         report.notes.append(_calibration((1, 8) if options.quick else (1, 8, 32)))
     if "browser" in wanted:
-        report.notes.append(f"{GYM}: {gym_version()}")
+        with suppress(Failed):  # its column will say why
+            report.notes.append(f"{GYM}: {gym_version()}")
     plan = [("server", server.GROUP, {"wanted": wanted & set(server.NAMES)})]
     plan += [(name, group, {}) for name, group in GROUPS.items() if name in wanted]
     for label, group, changes in plan:
@@ -136,7 +138,6 @@ def _install(peers: Sequence[Peer], report: Report) -> dict[str, str]:
 
 
 def _calibration(numbers: Sequence[int]) -> str:
-    """What the load generator reaches against a server that does nothing."""
     parts = []
     for clients in numbers:
         outcome = calibrate(clients, 0.5)

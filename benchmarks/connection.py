@@ -32,7 +32,6 @@ class Site:
         return f"{first}{self.key_header}: {self.key}\r\n{length_line}{more}\r\n".encode()
 
     def post(self, path: str, body: object, more: str = "") -> bytes:
-        """A POST request with a body in JSON."""
         data = json.dumps(body).encode()
         return self.head("POST", path, len(data), f"Content-Type: application/json\r\n{more}") + data
 
@@ -48,8 +47,6 @@ class Site:
 
 @dataclass(frozen=True)
 class Head:
-    """Status and header fields of an answer."""
-
     status: int
     fields: Mapping[str, str]
 
@@ -74,14 +71,12 @@ class Answers:
         return Head(int(status[0]), {name.strip().lower(): value.strip() for name, value in fields})
 
     def body(self, of: Head) -> bytes:
-        """The whole body that follows a head."""
         if "content-length" in of.fields:
             return self._exactly(int(of.fields["content-length"]))
         is_chunked = of.fields.get("transfer-encoding") == "chunked"
         return b"".join(iter(self.chunk, b"")) if is_chunked else b""
 
     def chunk(self) -> bytes:
-        """The next chunk of a body; empty at its end."""
         size = self._until(b"\r\n")
         try:
             piece = self._exactly(int(size.partition(b";")[0], 16))
@@ -151,7 +146,6 @@ class Connection(Answers):
             raise Failed(f"the connection broke: {error}") from error
 
     def stream(self, raw: bytes) -> Iterator[tuple[str, bytes]]:
-        """Send a request that is answered with a stream of events."""
         self.send(raw)
         head = self.head()
         if head.status != 200 or not head.is_stream:
@@ -160,7 +154,6 @@ class Connection(Answers):
 
 
 def exchange(address: Address, raw: bytes, limit: float = 60.0) -> tuple[int, bytes]:
-    """Send one request on a fresh connection and return (status, body)."""
     with Connection(address, limit) as connection:
         connection.send(raw)
         head = connection.head()

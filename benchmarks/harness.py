@@ -43,8 +43,6 @@ Sizes = Any
 
 
 class Named(Protocol):
-    """A peer, or anything of a peer that is measured."""
-
     @property
     def name(self) -> str: ...
 
@@ -114,7 +112,6 @@ class Results:
         say(f"{self.label}: {text}")
 
     def add(self, peer: str, series: str, *values: float) -> None:
-        """Add samples."""
         self.samples.setdefault((peer, series), Outcome()).values += values
         shown = ", ".join(f"{value:.4g}" for value in values[:3])
         self.say(f"{series}: {peer} {shown}{f', … ({len(values)})' if len(values) > 3 else ''}")
@@ -188,7 +185,6 @@ class Results:
         return measure.text.replace("{runs}", runs)
 
     def cell(self, measure: Measure, peer: str) -> Cell:
-        """What a measure shows for a peer."""
         figures = ((measure.others if peer != OWN else "") or measure.figures).split()
         series = [figure.partition(":")[0] for figure in figures]
         outcomes = [self.samples.get((peer, one), Outcome()) for one in series]

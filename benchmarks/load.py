@@ -19,7 +19,8 @@ from multiprocessing import get_context
 from time import perf_counter
 from typing import Any
 
-from benchmarks.connection import Address, exchange, parsed
+from benchmarks.connection import Address as Address
+from benchmarks.connection import exchange, parsed
 from benchmarks.processes import Failed, default_signals, in_child
 
 #: Receives status and body, returns whether this is the right answer to the request.
@@ -39,7 +40,6 @@ class Request:
     known: bytes | None = None
 
     def accepts(self, status: int, body: bytes) -> bool:
-        """Whether this answer is right."""
         if status == 200 and body == self.known:
             return True
         if not self.check(status, body):
@@ -103,7 +103,6 @@ class Outcome:
         return self.cpu_seconds / self.seconds if self.seconds else 0.0
 
     def add(self, other: Outcome) -> None:
-        """Add the numbers of another round."""
         self.values += other.values
         for name in ("wrong", "unanswered", "seconds", "cpu_seconds", "reconnects"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
@@ -217,7 +216,6 @@ class _Loop:
         self._go_on(client, now)
 
     def _go_on(self, client: _Client, now: float) -> None:
-        """Send the next request, unless this was the last one."""
         client.turn, client.is_resent = (client.turn + 1) % len(client.script), False
         if now >= self.stop_at or (self.stop_at == math.inf and client.turn == 0):
             self.waiting -= 1

@@ -84,27 +84,18 @@ def default_signals() -> None:
 @contextmanager
 def all_cores_busy() -> Iterator[list[int]]:
     """One spinning process for each core this process may use; yields their ids."""
-    make = multiprocessing.get_context("fork").Process
-    children = [make(target=_spin, args=(os.getpid(),), daemon=True) for _ in os.sched_getaffinity(0)]
-    for child in children:
-        child.start()
+    # The loop also ends when the benchmark is killed.
+    spin = ["sh", "-c", f"while kill -0 {os.getpid()} 2>/dev/null; do :; done"]
+    children = [subprocess.Popen(spin) for _ in os.sched_getaffinity(0)]
     try:
-        yield [child.pid for child in children if child.pid is not None]
+        yield [child.pid for child in children]
     finally:
         for child in children:
             child.kill()
-            child.join()
-
-
-def _spin(parent: int) -> None:
-    default_signals()
-    while os.getppid() == parent:  # also ends when the benchmark is killed
-        for _ in range(1_000_000):
-            pass
+            child.wait()
 
 
 def free_port() -> int:
-    """A TCP port that is free now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
@@ -170,7 +161,6 @@ class Program:
     def run(
         self, command: Sequence[str], variables: Mapping[str, str], cwd: Path, fds: Sequence[int] = ()
     ) -> None:
-        """Start it. Raises Failed if there is no such program."""
         environment = {**self.environment(), **variables}
         self.started = time.perf_counter()
         try:
@@ -199,17 +189,14 @@ class Program:
         return self.process.pid
 
     def last_words(self) -> str:
-        """The last line of its log."""
         lines = (self.folder / "log").read_text(errors="replace").strip().splitlines()
         return lines[-1][:200] if lines else "no output"
 
     def processes(self) -> set[psutil.Process]:
-        """The program, its descendants and its daemons."""
         # The id of a process that has ended may be another one's by now.
         return family(None if self.has_ended else self.pid, self.mark)
 
     def close(self) -> None:
-        """End it and everything it has started, and remove its folder."""
         left = self.processes()
         if self.process is not None and not self.has_ended:
             self.request_end(self.process)
@@ -249,7 +236,6 @@ class PeakGrowth:
                 self._before[process.pid] = _field(f"/proc/{process.pid}/status", "VmRSS:")
 
     def megabytes(self) -> float | None:
-        """The growth so far; None where the kernel does not say."""
         highest = {pid: _field(f"/proc/{pid}/status", "VmHWM:") for pid in self._before}
         growth = sum(max(0, highest[pid] - before) for pid, before in self._before.items())
         return growth / 1024 if self._before else None

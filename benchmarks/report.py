@@ -46,25 +46,21 @@ class Aim:
 
 
 def below(text: str, value: float | None, limit: float, unit: str) -> Aim:
-    """A figure should be below a limit."""
     return Aim(f"{text} < {limit:.3g} {unit}", _figure(value, unit), None if value is None else value < limit)
 
 
 def at_least(text: str, value: float | None, limit: float, unit: str) -> Aim:
-    """A figure should reach a limit."""
     return Aim(
         f"{text} ≥ {limit:.3g} {unit}", _figure(value, unit), None if value is None else value >= limit
     )
 
 
 def times(text: str, theirs: float | None, ours: float | None, factor: float) -> Aim:
-    """The figure of another peer should be so many times this box's."""
     ratio = theirs / ours if theirs is not None and ours else None
     return at_least(text, ratio, factor, "times this box's")
 
 
 def none_wrong(text: str, cell: Cell) -> Aim:
-    """No answer should be wrong."""
     shown = f"{cell.values[0]:.0f} of {cell.out_of}" if cell.values else "n/a"
     return Aim(text, shown, cell.values[0] == 0 if cell.values else None)
 
@@ -75,8 +71,6 @@ def _figure(value: float | None, unit: str) -> str:
 
 @dataclass
 class Report:
-    """All results of a run."""
-
     names: Sequence[str]
     notes: list[str] = field(default_factory=list)
     rows: list[Row] = field(default_factory=list)
@@ -101,7 +95,6 @@ class Report:
         return ["", *_aligned([["aim", "this run", "reached"], *grid])] if grid else []
 
     def as_json(self) -> str:
-        """The report for programs."""
         return json.dumps(asdict(self), indent=1, ensure_ascii=False)
 
 

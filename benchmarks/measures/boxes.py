@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
 import pty
@@ -19,6 +18,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import psutil
@@ -40,7 +40,7 @@ from benchmarks.harness import (
 from benchmarks.load import drive_through
 from benchmarks.peers.clients import OWN_IMAGE, Client, Engine, client_variables, find_engine, mount_arguments
 from benchmarks.peers.host_clients import ASYNC, BUBBLEWRAP, CONTAINER, POOL, PROCESS, SYNC, Started
-from benchmarks.peers.openhands import OpenHandsApi, Reference
+from benchmarks.peers.openhands import OpenHandsApi
 from benchmarks.peers.server import Peer
 from benchmarks.processes import Failed, PeakGrowth, Program, pss
 from benchmarks.report import Aim, below, times
@@ -104,7 +104,7 @@ MB ↓ | {label} out of the box, peak growth of memory, client / box \
 _BACKENDS = {PROCESS: "process", CONTAINER: "docker"}
 _BARE = "bare"
 _WAYS_OF = {OWN: (_BARE, ASYNC, SYNC), REFERENCE: (_BARE, SYNC), SWEREX: (ASYNC,)}
-_COMMANDS = {"run": "glovebox run --backend {} -- true", "shell": "glovebox shell --backend {}"}
+_COMMANDS = {"run": "{} run --backend {} -- true", "shell": "{} shell --backend {}"}
 _SMALL = 2_000
 #: What a server of the reference's own takes; more of them than fit are not started.
 _REFERENCE_MEMORY = 800 * 1024**2
@@ -149,7 +149,7 @@ def run(results: Results, peers: Sequence[Peer], find: Finding = find_engine) ->
             for client in clients:
                 client.end_boxes()
         _measure_crowds(results, clients)
-        _measure_whole_commands(results, engine)
+        _measure_commands(results, engine)
 
 
 def _engine(results: Results, stack: ExitStack, find: Finding) -> Engine | None:
@@ -183,15 +183,13 @@ def _clients(
         with results.excusing(peer.name):
             if peer.given_url:
                 raise Failed(GIVEN)
-            has_plugins = not (isinstance(peer, Reference) and peer.is_bare)
-            client = stack.enter_context(Client(peer.name, engine))
-            started.append((client, has_plugins))
+            started.append((peer, stack.enter_context(Client(peer.name, engine))))
     clients = []
-    for client, has_plugins in started:
+    for peer, client in started:
         with results.excusing(client.name):
             mounts = mount_arguments(client.python, stack) if client.name == SWEREX and engine else ()
             image = engine.image if engine else ""
-            client.wait_ready(client.mark, image, tuple(mounts), has_plugins)
+            client.wait_ready(client.mark, image, tuple(mounts), not getattr(peer, "is_bare", False))
             clients.append(client)
     return clients
 
@@ -232,7 +230,6 @@ def _start_and_end(client: Client, kind: str) -> tuple[Started, tuple[float, ...
 
 
 def _steps_note(kind: str, steps: Sequence[tuple[float, ...]]) -> str:
-    """Where the time of a start goes."""
     length = max(map(len, steps))
     words: tuple[str, ...] = ("the box answers after", "a first command")
     if length > 2:
@@ -274,7 +271,6 @@ def _measure_true(results: Results, clients: Sequence[Client], boxes: Mapping[st
 
 
 def _bare_commands(box: Started, number: int) -> list[float]:
-    """One request after the other over one connection, as a client has it."""
     parts = urlsplit(box.url)
     site = Site((parts.hostname or "", parts.port or 0), box.key, box.workspace)
     script = [OpenHandsApi(site).command("true") for _ in range(number)]
@@ -286,12 +282,11 @@ def _bare_commands(box: Started, number: int) -> list[float]:
 
 @dataclass(frozen=True)
 class Load:
-    """What is copied: a directory, what of it is sent, how much it is, its files and their digest."""
+    """What is copied, and the digest of its files in the order of their names."""
 
     series: str
     directory: Path
-    source: Path
-    amount: float
+    amount: int
     files: int
     digest: str
 
@@ -303,34 +298,25 @@ def measure_copies(results: Results, clients: Sequence[Client], boxes: Mapping[s
         if name not in boxes:
             results.excuse(name, results.reason(name, f"first.{PROCESS}") or NOT_ASKED, "copy")
     with tempfile.TemporaryDirectory(prefix="glovebox-bench-") as folder:
-        loads = (
-            _large_file(Path(folder, "one"), results.size),
-            _small_files(Path(folder, "many"), results.size),
-        )
-        for load in loads:
+        size = results.size
+        file = _make_load("file", Path(folder, "one"), 1, 1_000_000, size.copy_megabytes)
+        for load in (file, _make_load("tree", Path(folder, "many"), size.copy_files, _SMALL, 1)):
             for _, client in results.turns(results.size.copies, clients, "copy"):
                 with results.excusing(client.name, "copy"):
                     _copy(results, client, f"{boxes[client.name].workspace}/copied", load)
 
 
-def _large_file(directory: Path, size: Sizes) -> Load:
-    directory.mkdir()
-    block, whole = os.urandom(1_000_000), hashlib.sha256()
-    with open(directory / "large", "wb") as file:
-        for number in range(size.copy_megabytes):
-            file.write(piece := number.to_bytes(8, "big") + block[8:])
-            whole.update(piece)
-    return Load("file", directory, directory / "large", size.copy_megabytes, 1, whole.hexdigest())
-
-
-def _small_files(directory: Path, size: Sizes) -> Load:
-    whole = hashlib.sha256()
-    for number in range(size.copy_files):
+def _make_load(series: str, directory: Path, count: int, piece: int, pieces: int) -> Load:
+    """So many files of so many pieces of so many bytes, on the disk of this machine."""
+    block, whole = os.urandom(piece), hashlib.sha256()
+    for number in range(count):
         path = directory / f"d{number // 100:04}" / f"{number % 100:02}"
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content := f"{number:8}".encode() * (_SMALL // 8))
-        whole.update(content)
-    return Load("tree", directory, directory, size.copy_files, size.copy_files, whole.hexdigest())
+        with open(path, "wb") as file:
+            for place in range(pieces):
+                file.write(content := (number + place).to_bytes(8, "big") + block[8:])
+                whole.update(content)
+    return Load(series, directory, count * pieces, count, whole.hexdigest())
 
 
 def _copy(results: Results, client: Client, place: str, load: Load) -> None:
@@ -338,7 +324,8 @@ def _copy(results: Results, client: Client, place: str, load: Load) -> None:
     name = f"copy.{load.series}"
     client.ask("output", f"rm -rf {place} && mkdir -p {place}")
     with _growth(results, client, f"{name}.in"):
-        seconds = client.ask("copy_in", str(load.source), place, load.source == load.directory)
+        source = load.directory if load.files > 1 else load.directory / "d0000" / "00"
+        seconds = client.ask("copy_in", str(source), place, load.files > 1)
     seen = client.ask("output", _DIGEST.format(directory=place)).split()
     if seen != [str(load.files), load.digest]:
         raise Failed(f"the box has something else than {load.series}: {' '.join(seen)[:100]}")
@@ -355,7 +342,6 @@ def _copy(results: Results, client: Client, place: str, load: Load) -> None:
 
 @contextmanager
 def _growth(results: Results, client: Client, series: str) -> Iterator[None]:
-    """How far the memory of a client and of its box rises."""
     peaks = {"client": PeakGrowth([psutil.Process(client.pid)]), "box": PeakGrowth(client.boxes())}
     yield
     for who, peak in peaks.items():
@@ -397,82 +383,69 @@ def _measure_crowds(results: Results, clients: Sequence[Client]) -> None:
                 client.end_boxes()
 
 
-def _measure_whole_commands(results: Results, engine: Engine | None) -> None:
+def _measure_commands(results: Results, engine: Engine | None) -> None:
     """The command line with a box of its own: `glovebox run` to its end, `glovebox shell` to its prompt."""
     for name, command in _COMMANDS.items():
         for kind, backend in _BACKENDS.items():
-            series, work = f"{name}.{kind}", _time_to_end if name == "run" else _time_to_prompt
+            series, time_it = f"{name}.{kind}", _time_to_end if name == "run" else _time_to_prompt
             for _ in range(results.size.whole_commands):
-                if results.reason(OWN, series):
-                    break
-                with results.excusing(OWN, series, optional=kind != PROCESS), Program() as program:
-                    variables = {**program.environment(), **client_variables(program.folder, engine)}
-                    variables |= {"GLOVEBOX_IMAGE": engine.image} if engine else {}
-                    first, *others = command.format(backend).split()
-                    words = [str(Path(sys.executable).parent / first), *others]
-                    results.add(OWN, series, work(words, variables, program.folder))
+                if not results.reason(OWN, series):
+                    with results.excusing(OWN, series, optional=kind != PROCESS), Program() as program:
+                        variables = {**program.environment(), **client_variables(program.folder, engine)}
+                        variables |= {"GLOVEBOX_IMAGE": engine.image} if engine else {}
+                        words = command.format(f"{sys.prefix}/bin/glovebox", backend).split()
+                        results.add(OWN, series, time_it(words, variables, program.folder))
 
 
 def _time_to_end(command: Sequence[str], variables: Mapping[str, str], folder: Path) -> float:
     began = time.perf_counter()
     try:
-        finished = subprocess.run(
-            command, env=variables, cwd=folder, capture_output=True, text=True, timeout=_COMMAND_LIMIT
-        )
-    except subprocess.TimeoutExpired as error:
-        raise Failed(f"glovebox run did not end within {_COMMAND_LIMIT:.0f} s") from error
-    if finished.returncode != 0:
-        raise Failed(f"glovebox run: {finished.stderr.strip()[-200:]}")
+        options: Any = {"env": variables, "cwd": folder, "timeout": _COMMAND_LIMIT}
+        subprocess.run(command, capture_output=True, text=True, check=True, **options)
+    except subprocess.SubprocessError as error:
+        raise Failed(f"glovebox run: {error} {getattr(error, 'stderr', '')}"[:300]) from error
     return time.perf_counter() - began
 
 
-def _time_to_prompt(command: Sequence[str], variables: Mapping[str, str], folder: Path) -> float:
-    controller, terminal = pty.openpty()
-    began = time.perf_counter()
-    process = subprocess.Popen(
-        command,
-        env={**variables, "TERM": "xterm"},
-        cwd=folder,
-        preexec_fn=lambda: os.login_tty(terminal),
-    )
-    os.close(terminal)
-    seconds, shown = 0.0, b""
+def _time_to_prompt(command: list[str], variables: Mapping[str, str], folder: Path) -> float:
+    began, seconds, shown = time.perf_counter(), 0.0, b""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.chdir(folder)
+        os.execve(command[0], command, {**variables, "TERM": "xterm"})
     try:
-        for piece in _terminal_output(controller, began + _COMMAND_LIMIT):
-            shown += piece
+        while select.select([terminal], [], [], max(0.0, began + _COMMAND_LIMIT - time.perf_counter()))[0]:
+            shown += os.read(terminal, 65_536)
             if _PROMPT in shown and not seconds:
                 seconds = time.perf_counter() - began
-                os.write(controller, b"exit\r")
+                os.write(terminal, b"exit\r")
+    except OSError:  # how a terminal reports that its program has ended
+        pass
     finally:
-        os.close(controller)
-        process.wait()
-    if not seconds or process.returncode:
+        os.close(terminal)
+        _, status = os.waitpid(pid, 0)
+    if not seconds or status:
         raise Failed(f"glovebox shell: {shown.decode(errors='replace').strip()[-200:]}")
     return seconds
-
-
-def _terminal_output(controller: int, until: float) -> Iterator[bytes]:
-    """The output in a terminal until its program has ended, or for so long."""
-    while select.select([controller], [], [], max(0.0, until - time.perf_counter()))[0]:
-        with contextlib.suppress(OSError):  # it has ended
-            if piece := os.read(controller, 65_536):
-                yield piece
-                continue
-        return
 
 
 def aims(results: Results) -> list[Aim]:
     figure = results.figure
     theirs, ours = (figure(f"first.{PROCESS}:median", name) for name in (REFERENCE, OWN))
     container = figure(f"first.{CONTAINER}:median")
-    found = [below("a container, to the answer of a first command", container, 0.5, "s")]
-    if REFERENCE in results.names:
-        text = "a process, to the answer of a first command: the reference's is"
-        found.append(times(text, theirs, ours, 10))
-    for kind, backend in _BACKENDS.items():
-        text = f"`{_COMMANDS['shell'].format(backend)}` to its prompt"
-        found.append(below(text, figure(f"shell.{kind}:median"), 1.0, "s"))
-    return [*found, below("what the client adds to bare HTTP, p50", figure("true.added:last"), 1.0, "ms")]
+    reference = times("a process, to the answer of a first command: the reference's is", theirs, ours, 10)
+    shells = [
+        below(f"`glovebox shell --backend {backend}` to its prompt", figure(f"shell.{kind}:median"), 1.0, "s")
+        for kind, backend in _BACKENDS.items()
+    ]
+    first = below("a container, to the answer of a first command", container, 0.5, "s")
+    others = [reference] if REFERENCE in results.names else []
+    return [
+        first,
+        *others,
+        *shells,
+        below("what the client adds to bare HTTP, p50", figure("true.added:last"), 1.0, "ms"),
+    ]
 
 
 GROUP = Group(SIZES, measures, run, aims)

@@ -159,7 +159,6 @@ def run(results: Results, peers: Sequence[object], openers: Openers = OPENERS) -
 
 
 def _check(results: Results, browser: Browser, series: str, step: Step, page: Page) -> None:
-    """Only the time of a right answer counts."""
     name = f"{browser.variant}.{series}"
     if step.is_right(page):
         results.take(browser.name, name, Outcome([page.milliseconds]))

@@ -66,7 +66,6 @@ Work = Callable[[Site, str, int], Outcome]
 
 
 def listings(site: Site, word: str, count: int) -> Outcome:
-    """Connect, initialize, list the tools, disconnect."""
 
     def listed(text: str) -> str:
         with opened(EventSession(site)) as session:
@@ -86,7 +85,6 @@ def operations(kind: type[Session], tool: str, site: Site, word: str, count: int
 
 
 def calls(kind: type[Session], tool: str, site: Site, word: str, count: int) -> Outcome:
-    """Call again and again in one session."""
     with opened(kind(site)) as session:
         return _one_by_one(lambda text: session.call(tool, text), word, count)
 
@@ -230,7 +228,6 @@ def _measure_first_list(results: Results, server: Server) -> None:
 
 
 def measure_further_lists(results: Results, servers: Sequence[Server]) -> None:
-    """Post further lists, each with another server beside the first: the tools of both have to be there."""
     for turn, server in results.turns(results.size.rounds, servers, "further"):
         with results.excusing(server.name, "further"):
             took = mcp.time_to_tools(server.site, {**_ONE, f"more{turn}": "echo"})
@@ -258,7 +255,6 @@ def _measure_hanging(results: Results, box: Box) -> None:
 
 
 def _list_while_hanging(site: Site, limit: float) -> float:
-    """Seconds until a new client has the list of tools."""
     began = perf_counter()
     try:
         with opened(EventSession(site, limit)) as session:

@@ -96,7 +96,6 @@ def run(results: Results, peers: Sequence[Peer]) -> None:
 
 
 def first_cell(server: Server) -> None:
-    """Wait until a first cell is answered."""
     server.ask(server.api.cell("print(1)", "1"), tries=3)
 
 
@@ -125,12 +124,10 @@ def measure_starts(results: Results, peers: Sequence[Peer]) -> None:
 
 
 def cells(server: Server, kinds: Sequence[str], count: int) -> list[Request]:
-    """So many cells, the kinds in turns."""
     return [server.api.cell(*KINDS[kinds[n % len(kinds)]](n)) for n in range(count)]
 
 
 def _measure_cells(results: Results, servers: Sequence[Server]) -> None:
-    """One cell after the other over one connection, the servers in turns."""
     size = results.size
     for kind in KINDS:
         for _, server in results.turns(size.rounds, servers, kind):

@@ -168,7 +168,6 @@ def _drop_cached(folders: Sequence[Path]) -> None:
 
 
 def make_files(server: Server) -> None:
-    """Make the files that the requests use, in the server's own shell."""
     status, body = 0, b""
     for _ in range(3):
         status, body = server.exchange(server.api.command(_MAKE_FILES.format(server.site.folder)).raw)
@@ -178,7 +177,6 @@ def make_files(server: Server) -> None:
 
 
 def measure_requests(results: Results, name: str, servers: Sequence[Server]) -> None:
-    """One operation at every number of clients, the servers in turns."""
     seconds: dict[str, float] = {}
     for _, server in results.turns(1, servers, name):
         with results.excusing(server.name, name):
@@ -239,7 +237,6 @@ def _measure_transfers(
     servers: Sequence[Server],
     content: bytes,
 ) -> None:
-    """Send or fetch a large file several times, the servers in turns."""
     for _, server in results.turns(results.size.transfers, servers, name):
         with results.excusing(server.name, name):
             peak = PeakGrowth(server.processes())

@@ -227,7 +227,6 @@ def _measure_commands(results: Results, box: Box) -> None:
 
 
 def descriptors(process: psutil.Process) -> int:
-    """How many descriptors a process has open."""
     return len(os.listdir(f"/proc/{process.pid}/fd"))
 
 
@@ -237,7 +236,6 @@ def _look_at_holder(results: Results, server: Server, scope: str) -> None:
 
 
 def _measure_sessions(results: Results, server: Server) -> None:
-    """Open sessions one after the other, then use them all together."""
     _look_at_holder(results, server, "fresh")
     server.ask(server.api.echo("first"))
     _look_at_holder(results, server, "used")
@@ -298,7 +296,6 @@ def _make_text(folder: Path, width: int, megabytes: int) -> Text:
 
 
 def _measure_output(results: Results, others: Sequence[Server], folder: Path, width: int) -> None:
-    """`cat` of a large file, in a fresh box and in the other servers."""
     size, series = results.size, f"output.{width}"
     small, large = (_make_text(folder, width, size.megabytes // n) for n in (10, 1))
     # Another server that failed with one kind of lines is not waited for again.

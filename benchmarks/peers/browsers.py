@@ -8,11 +8,9 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from importlib import metadata
 from pathlib import Path
-from typing import Protocol
-
-import psutil
 
 from benchmarks.connection import parsed
 from benchmarks.harness import OWN
@@ -33,22 +31,7 @@ _LIMIT = 150.0
 _WHOLE_TREE = "browser.tree_limit=10000000"
 
 
-class Browser(Protocol):
-    """A browser that carries out steps, and can observe the page without one."""
-
-    name: str
-    #: The scope of its series.
-    variant: str
-    #: When its start began: the first request, or the process.
-    began: float
-
-    def step(self, actions: str) -> Page: ...
-    def observe(self) -> Page: ...
-    def processes(self) -> set[psutil.Process]: ...
-
-
 def chromium() -> str:
-    """The Chromium for all: the one a box would choose."""
     try:
         found = find_chromium(os.environ.get("GLOVEBOX_CHROMIUM", ""), os.environ.get("PATH", os.defpath))
     except BrowserError as error:
@@ -64,8 +47,8 @@ class BoxBrowser:
     name, variant = OWN, PLAIN
 
     def __init__(self, box: Box) -> None:
-        self._box = box
-        self.processes = box.processes
+        self._box, self.processes = box, box.processes
+        #: When its start begins: the first request, for BrowserGym the process.
         self.began = time.perf_counter()
 
     def step(self, actions: str) -> Page:
@@ -135,10 +118,11 @@ def gym_version() -> str:
     return f"BrowserGym {versions[0]}, Playwright {versions[1]}, {shown}"
 
 
+Browser = BoxBrowser | Gym
 #: How each is opened, in the order of their turns; by its name and variant.
 Openers = Mapping[tuple[str, str], Callable[[], AbstractContextManager[Browser]]]
 OPENERS: Openers = {
     (OWN, PLAIN): open_box,
-    (GYM, PLAIN): lambda: open_gym(PLAIN),
-    (GYM, AS_OPENHANDS): lambda: open_gym(AS_OPENHANDS),
+    (GYM, PLAIN): partial(open_gym, PLAIN),
+    (GYM, AS_OPENHANDS): partial(open_gym, AS_OPENHANDS),
 }

@@ -58,7 +58,6 @@ class Engine:
         return f"{about.get('Platform', {}).get('Name') or 'Docker Engine'} {about['Version']}"
 
     def variables(self) -> dict[str, str]:
-        """By which clients find it."""
         bundle = os.environ.get("GLOVEBOX_BUNDLE", "")
         return {"DOCKER_HOST": self._real.host, **({"GLOVEBOX_BUNDLE": bundle} if bundle else {})}
 
@@ -71,7 +70,6 @@ class Engine:
         return {event["Action"]: event["timeNano"] / 1e9 for event in events}
 
     def processes(self, mark: str) -> set[psutil.Process]:
-        """All processes in the containers of a client."""
         found: set[psutil.Process] = set()
         for container in self._containers(mark):
             if container["State"] == "running":
@@ -81,7 +79,6 @@ class Engine:
         return found
 
     def remove_containers(self, mark: str) -> None:
-        """Remove the containers that a client has left."""
         for container in self._containers(mark):
             with suppress(Failed):  # one that removes itself is being removed, or gone
                 self._ask("DELETE", f"/containers/{container['Id']}", force="1", v="1")
@@ -147,7 +144,6 @@ def _image(real: RealEngine, stack: ExitStack) -> str:
 
 
 def _volumes(real: RealEngine) -> set[str]:
-    """The volumes by which the runtime is put into images."""
     names = {volume["Name"] for volume in real.ask("GET", "/volumes")["Volumes"] or []}
     return {name for name in names if name.startswith("glovebox-runtime-")}
 
@@ -178,7 +174,6 @@ class Client(Worker):
         return {**super().environment(), **client_variables(self.folder, self.engine)}
 
     def end_boxes(self) -> None:
-        """End all its boxes."""
         if not self.has_ended:  # otherwise they are ended with the rest of its processes
             self.ask("end")
         if self.engine:

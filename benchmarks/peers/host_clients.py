@@ -121,7 +121,6 @@ class HostClient:
         return time.perf_counter() - began, str(archive)
 
     async def end(self) -> None:
-        """End all boxes."""
         opened, self.opened = self.opened, []
         await asyncio.gather(*(self.stop(box) for box in opened))
 
@@ -130,7 +129,6 @@ class HostClient:
 
 
 def _content(answer: Any) -> str:
-    """The output of a command that has succeeded."""
     metadata = getattr(answer, "metadata", None)
     if metadata is None or metadata.exit_code != 0:
         raise RuntimeError(f"a command failed: {answer.content[:100]!r}")

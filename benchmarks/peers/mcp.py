@@ -45,7 +45,6 @@ class Session:
         ]
 
     def request(self, method: str, params: Message) -> Any:
-        """The result of a request. Raises Failed for an error, or without an answer."""
         answer = self.exchange(self.numbered([(method, params)]))[0]
         if "result" not in answer:
             raise Failed(f"an error instead of a result: {answer.get('error')!r:.200}")
@@ -59,7 +58,6 @@ class Session:
             raise Failed(f"no tools: {result!r:.200}") from None
 
     def call(self, tool: str, text: str) -> str:
-        """The text that a tool returns for a text."""
         return result_text(self.request("tools/call", {"name": tool, "arguments": {"text": text}}))
 
 
@@ -81,12 +79,10 @@ class EventSession(Session):
         self._path = path.decode()
 
     def connect(self, count: int) -> None:
-        """Have so many connections for requests."""
         while len(self._posts) < count:
             self._posts.append(Connection(self.site.address, self.limit))
 
     def send(self, messages: Sequence[Message]) -> None:
-        """Send messages at once, over a connection each."""
         self.connect(len(messages))
         for post, message in zip(self._posts, messages, strict=False):
             post.send(self.site.post(self._path, message, self.lines))
@@ -141,7 +137,6 @@ class HttpSession(Session):
             self._connection.close()
 
     def _post(self, message: Message) -> list[Any]:
-        """The answers with the id of the message."""
         self._connection.send(self.site.post("/mcp", message, self.lines))
         head = self._connection.head()
         if head.is_stream:

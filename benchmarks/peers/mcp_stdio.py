@@ -14,7 +14,6 @@ _TOOL = {"name": "echo", "description": "Return the text.", "inputSchema": _SCHE
 
 
 def answer(message: dict[str, Any]) -> dict[str, Any]:
-    """The result of a request, or an error."""
     params = message.get("params") or {}
     match message["method"]:
         case "initialize":
@@ -30,7 +29,6 @@ def answer(message: dict[str, Any]) -> dict[str, Any]:
 
 
 def serve(kind: str) -> None:
-    """Answer one line after the other."""
     for line in sys.stdin.buffer:
         message = json.loads(line)
         is_silent = kind == "mute" or (kind == "stuck" and message.get("method") == "tools/call")

@@ -201,7 +201,6 @@ class Box(Server):
 
     @property
     def holder(self) -> psutil.Process:
-        """The process that owns the shells."""
         for child in self.server.children():
             if any("holder.main" in word for word in child.cmdline()):
                 return child
@@ -211,7 +210,6 @@ class Box(Server):
         return psutil.Process(self.get(f"/sessions/{session}")["pid"])
 
     def get(self, path: str) -> Any:
-        """The answer to a GET request, as JSON."""
         status, body = self.exchange(self.site.head("GET", path))
         if status != 200:
             raise Failed(f"GET {path}: HTTP {status}")
@@ -266,7 +264,6 @@ class Reference(Peer):
         ]
 
     def environment(self, home: Path, key: str) -> Mapping[str, str]:
-        """Its mode for running outside a container."""
         return {
             "SESSION_API_KEY": key,
             "LOCAL_RUNTIME_MODE": "1",

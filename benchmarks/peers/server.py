@@ -27,15 +27,14 @@ LISTING = [*(f"d{n}/" for n in range(10)), *(f"f{n:02}" for n in range(40))]
 
 
 def cache_folder() -> Path:
-    """Where other peers are installed."""
     return Path(os.environ.get("GLOVEBOX_BENCH_CACHE") or HERE / ".cache").absolute()
 
 
 class Api:
-    """The requests of one kind of server, with checks of their answers. Every operation it lacks raises NotOffered.
+    """The requests of one kind of server, with checks of their answers. What it lacks raises NotOffered.
 
     alive()                         is the server ready?
-    command(text)                   run this in the shell; any orderly end is right, and `output` reads the answer
+    command(text)                   run this in the shell; any orderly end is right
     echo(text, session)             print this in a shell: the main one, or a named one
     session(name)                   open another shell
     cell(code, shown, timeout)      run this in the kernel; only exactly this text is a right answer
@@ -69,7 +68,6 @@ class Api:
         return ()
 
     def output(self, answer: Any) -> str:
-        """What a command printed."""
         return str(answer.get(self.output_field, "")).strip() if isinstance(answer, dict) else ""
 
 
@@ -98,15 +96,12 @@ class Peer:
         return "of unknown version"
 
     def command(self, port: int, folder: Path, key: str) -> Sequence[str]:
-        """The command line of the server."""
         raise NotImplementedError
 
     def environment(self, home: Path, key: str) -> Mapping[str, str]:
-        """Variables it needs beyond those every program gets."""
         return {}
 
     def start(self) -> Server:
-        """Start it, without waiting until it answers."""
         return Server(self)
 
 
@@ -147,11 +142,9 @@ class Server(Program):
         return time.perf_counter() - self.started
 
     def exchange(self, raw: bytes, limit: float = 60.0) -> tuple[int, bytes]:
-        """Send one request and return (status, body)."""
         return exchange(self.site.address, raw, limit)
 
     def ask(self, request: Request, tries: int = 1) -> bytes:
-        """The body of the right answer to a request."""
         return request.ask(self.site.address, tries)
 
     def stop(self) -> tuple[float | None, int]:
@@ -213,7 +206,6 @@ def find_python_312() -> Path:
 
 
 def package_version(python: Path, name: str) -> str:
-    """The version of a package, and of the Python it is installed for."""
     code = "import importlib.metadata as metadata, platform; "
     code += f"print(metadata.version({name!r}), 'on Python', platform.python_version())"
     shown = subprocess.run([str(python), "-c", code], capture_output=True, text=True)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import pytest
 from benchmarks.connection import Address, exchange
-from benchmarks.load import Request, calibrate, drive, drive_through, split_answer
+from benchmarks.load import Request, calibrate, drive, drive_through
 from benchmarks.processes import Failed
 
 CLOSING_SERVER = """
@@ -100,18 +100,3 @@ def test_a_dead_server_is_an_error_and_not_a_result() -> None:
         drive(address, [[get("/")]], 0.1, 5)
     with pytest.raises(Failed, match="cannot connect"):
         exchange(address, get("/").raw)
-
-
-@pytest.mark.parametrize(
-    ("data", "expected"),
-    [
-        (b"HTTP/1.1 200 OK\r\ncontent-le", None),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nab", None),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nabcd", (200, b"abcd", False)),
-        (b"HTTP/1.1 500 Oh\r\ncontent-length:0\r\nConnection: close\r\n\r\n", (500, b"", True)),
-    ],
-)
-def test_an_answer_is_read_when_all_of_it_is_there(
-    data: bytes, expected: tuple[int, bytes, bool] | None
-) -> None:
-    assert split_answer(data) == expected

@@ -67,7 +67,8 @@ def test_work_in_a_child_returns_its_result_or_the_reason_of_its_failure() -> No
 def test_processes_that_keep_cores_busy_end_when_the_benchmark_is_killed() -> None:
     script = (
         "import os, signal\nfrom benchmarks.processes import all_cores_busy\n"
-        "with all_cores_busy() as pids:\n    print(*pids, flush=True)\n    os.kill(os.getpid(), signal.SIGKILL)"
+        "with all_cores_busy() as pids:\n"
+        "    print(*pids, flush=True)\n    os.kill(os.getpid(), signal.SIGKILL)"
     )
     finished = subprocess.run([sys.executable, "-c", script], cwd=ROOT, stdout=subprocess.PIPE, text=True)
     pids = [int(word) for word in finished.stdout.split()]
