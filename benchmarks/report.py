@@ -50,9 +50,8 @@ def below(text: str, value: float | None, limit: float, unit: str) -> Aim:
 
 
 def at_least(text: str, value: float | None, limit: float, unit: str) -> Aim:
-    return Aim(
-        f"{text} ≥ {limit:.3g} {unit}", _figure(value, unit), None if value is None else value >= limit
-    )
+    reached = None if value is None else value >= limit
+    return Aim(f"{text} ≥ {limit:.3g} {unit}", _figure(value, unit), reached)
 
 
 def times(text: str, theirs: float | None, ours: float | None, factor: float) -> Aim:
@@ -61,12 +60,13 @@ def times(text: str, theirs: float | None, ours: float | None, factor: float) ->
 
 
 def none_wrong(text: str, cell: Cell) -> Aim:
-    shown = f"{cell.values[0]:.0f} of {cell.out_of}" if cell.values else "n/a"
-    return Aim(text, shown, cell.values[0] == 0 if cell.values else None)
+    if not cell.values:
+        return Aim(text, "n/a", None)
+    return Aim(text, f"{cell.values[0]:.0f} of {cell.out_of}", cell.values[0] == 0)
 
 
 def _figure(value: float | None, unit: str) -> str:
-    return "n/a" if value is None else f"{value:.3g} {unit}" if abs(value) < 1000 else f"{value:.0f} {unit}"
+    return "n/a" if value is None else f"{value:{'.3g' if abs(value) < 1000 else '.0f'}} {unit}"
 
 
 @dataclass

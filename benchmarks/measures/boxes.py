@@ -147,7 +147,8 @@ def run(results: Results, peers: Sequence[Peer], find: Finding = find_engine) ->
             measure_copies(results, clients, boxes)
         finally:
             for client in clients:
-                client.end_boxes()
+                with results.excusing(client.name):
+                    client.end_boxes()
         _measure_crowds(results, clients)
         _measure_commands(results, engine)
 
@@ -372,15 +373,15 @@ def _measure_crowds(results: Results, clients: Sequence[Client]) -> None:
         elif kind == PROCESS and psutil.virtual_memory().available < size.crowd * _REFERENCE_MEMORY:
             results.excuse(REFERENCE, f"{size.crowd} of its servers may not fit into the free memory", series)
         for _, client in results.turns(1, clients, series):
-            try:
-                with results.excusing(client.name, series, optional=kind != PROCESS):
+            with results.excusing(client.name, series, optional=kind != PROCESS):
+                try:
                     taken = client.ask("begin_many", kind, size.crowd, limit=size.crowd_seconds)
                     results.add(client.name, series, taken)
                     if (client.name, kind) != (SWEREX, PROCESS):
                         time.sleep(size.settle)
                         results.add(client.name, f"{series}.pss", pss(client.boxes()) / size.crowd)
-            finally:
-                client.end_boxes()
+                finally:
+                    client.end_boxes()
 
 
 def _measure_commands(results: Results, engine: Engine | None) -> None:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from time import perf_counter
 
-from benchmarks.harness import NOT_OFFERED, OWN, Group, Measure, Results, Sizes
+from benchmarks.harness import NOT_OFFERED, OWN, Group, Measure, Results, Sizes, table
 from benchmarks.load import Outcome
 from benchmarks.processes import Failed
 from glovebox import SyncRuntime
@@ -17,11 +17,6 @@ from glovebox.errors import GloveboxError
 from glovebox.protocol.observations import CmdOutputObservation
 
 SIZES = {"actions": (200, 15), "terminals": (10, 2)}
-#: Seconds for making the extension.
-_PACKAGE_LIMIT = 300.0
-
-#: From an agent and a number: does something, and returns whether it was done right.
-Action = Callable[[SyncRuntime, int], bool]
 
 
 def run_command(agent: SyncRuntime, turn: int) -> bool:
@@ -49,7 +44,8 @@ def run_first_command(agent: SyncRuntime, turn: int) -> bool:
     return agent.run(f"echo {turn}", session=f"new-{turn}", timeout=60).content == str(turn)
 
 
-ACTIONS: Mapping[str, Action] = {
+#: From an agent and a number: each does something, and returns whether it was done right.
+ACTIONS: Mapping[str, Callable[[SyncRuntime, int], bool]] = {
     "`echo` in a terminal": run_command,
     "read, small file": read,
     "write, small file that an editor shows": write,
@@ -59,12 +55,11 @@ _ALL = {**ACTIONS, "first command in a new terminal": run_first_command}
 
 
 def measures(size: Sizes) -> list[Measure]:
-    rows = [
-        Measure(f"vscode: {label}; p50 / p95", "ms", f"{action.__name__}:p50 {action.__name__}:p95", "lower")
-        for label, action in _ALL.items()
-    ]
+    rows = "".join(
+        f"ms ↓ | {label}; p50 / p95 | {one.__name__}:p50 {one.__name__}:p95\n" for label, one in _ALL.items()
+    )
     wrong = " ".join(f"{action.__name__}:wrong" for action in _ALL.values())
-    return [*rows, Measure("vscode: wrong answers", "", wrong)]
+    return table(f"{rows} | wrong answers | {wrong}", "vscode: ")
 
 
 def run(results: Results, peers: Sequence[object]) -> None:
@@ -72,19 +67,12 @@ def run(results: Results, peers: Sequence[object]) -> None:
         results.excuse(name, NOT_OFFERED)
     results.say("starting a hub, VS Code and a browser")
     with tempfile.TemporaryDirectory(prefix="glovebox-bench-") as place, _window(Path(place)) as agent:
-        for turn in range(results.size.actions):
-            for action in ACTIONS.values():
-                _take(results, action, agent, turn)
-        for turn in range(results.size.terminals):
-            _take(results, run_first_command, agent, turn)
-
-
-def _take(results: Results, action: Action, agent: SyncRuntime, turn: int) -> None:
-    """Only the time of a right answer counts."""
-    began = perf_counter()
-    is_right = action(agent, turn)
-    took = 1000 * (perf_counter() - began)
-    results.take(OWN, action.__name__, Outcome([took]) if is_right else Outcome(wrong=1))
+        turns = [(turn, action) for turn in range(results.size.actions) for action in ACTIONS.values()]
+        for turn, action in (*turns, *((turn, run_first_command) for turn in range(results.size.terminals))):
+            began = perf_counter()
+            is_right = action(agent, turn)
+            took = 1000 * (perf_counter() - began)
+            results.take(OWN, action.__name__, Outcome([took]) if is_right else Outcome(wrong=1))
 
 
 @contextmanager
@@ -100,11 +88,12 @@ def _window(place: Path) -> Iterator[SyncRuntime]:
     if not PLACE.exists():
         raise Failed(f"no VS Code: glovebox vscode install --to {PLACE}")
     try:
-        package = packaged(place / "glovebox.vsix", _PACKAGE_LIMIT)
-        trusting = "--disable-workspace-trust"
+        package = packaged(place / "glovebox.vsix", 300.0)
         with (
             running_hub(place / "state") as hub,
-            running_editor(Program(PLACE), place / "home", hub.state, package, trusting) as editor,
+            running_editor(
+                Program(PLACE), place / "home", hub.state, package, "--disable-workspace-trust"
+            ) as editor,
             running_browser() as browser,
         ):
             desk = Desk(hub, editor, browser, place / "folders")

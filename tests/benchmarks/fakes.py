@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import queue
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from benchmarks.connection import Site
 from benchmarks.harness import REFERENCE
 from benchmarks.peers.openhands import OpenHandsApi
 from benchmarks.peers.server import Peer, Server
@@ -34,7 +32,7 @@ class Handler(BaseHTTPRequestHandler):
         self.reply(*self.server.answer(self.path, json.loads(body)))
 
     def reply(self, status: int, content: Any) -> None:
-        is_stream = isinstance(content, list | queue.SimpleQueue)
+        is_stream = isinstance(content, list)
         data = b"" if is_stream else json.dumps(content).encode()
         self.send_response(status)
         self.send_header("Content-Type", "text/event-stream" if is_stream else "application/json")
@@ -44,7 +42,7 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(data)
         if is_stream:
-            for name, text in iter(content.get, None) if isinstance(content, queue.SimpleQueue) else content:
+            for name, text in content:
                 event = f"event: {name}\r\ndata: {text}\r\n\r\n".encode()
                 for piece in (event[:-3], event[-3:]):  # cut within its end
                     self.wfile.write(b"%x\r\n%b\r\n" % (len(piece), piece))
@@ -81,26 +79,3 @@ def answering(answer: Answer, name: str = REFERENCE) -> Iterator[Server]:
         finally:
             http.shutdown()
             serving.join()
-
-
-@contextmanager
-def mcp_server(answer: Callable[[dict[str, Any]], dict[str, Any] | None]) -> Iterator[Site]:
-    """A server of MCP over server-sent events; the function has the end of each answer, or None for none."""
-    sessions: list[queue.SimpleQueue[tuple[str, str] | None]] = []
-
-    def respond(path: str, body: Any) -> tuple[int, Any]:
-        if path == "/mcp/sse":
-            sessions.append(queue.SimpleQueue())
-            sessions[-1].put(("endpoint", f"/messages?{len(sessions) - 1}"))
-            return 200, sessions[-1]
-        if isinstance(body, dict) and "id" in body and (end := answer(body)) is not None:
-            message = json.dumps({"jsonrpc": "2.0", "id": body["id"], **end})
-            sessions[int(path.partition("?")[2])].put(("message", message))
-        return 202 if "/messages" in path else 200, {}
-
-    with answering(respond) as server:
-        try:
-            yield server.site
-        finally:
-            for session in sessions:
-                session.put(None)

@@ -15,8 +15,6 @@ import pytest
 from benchmarks.harness import OWN, REFERENCE, Results
 from benchmarks.load import Outcome
 from benchmarks.measures import boxes, browser, mcp, notebook, server, terminal
-from benchmarks.peers import mcp as mcp_peers
-from benchmarks.peers import mcp_stdio
 from benchmarks.peers.browsergym import PICTURE, Page
 from benchmarks.peers.browsers import page_in
 from benchmarks.peers.clients import Client
@@ -26,7 +24,7 @@ from benchmarks.peers.openhands import OpenHandsApi, fresh_box
 from benchmarks.peers.server import Peer
 from benchmarks.processes import Failed, in_child
 
-from tests.benchmarks.fakes import answering, mcp_server
+from tests.benchmarks.fakes import answering
 
 LOST = "[Code executed successfully with no output]"
 
@@ -148,64 +146,35 @@ def test_a_cell_past_its_limit_has_to_say_so_and_leave_its_variables(
     assert late < following
 
 
-def said(text: str, **more: object) -> dict[str, Any]:
-    return {"result": {"content": [{"type": "text", "text": text}], **more}}
-
-
-def on_calls(answer: Callable[[str], dict[str, Any]]) -> Callable[[dict[str, Any]], dict[str, Any]]:
-    """Answer calls in this way, and everything else right."""
-
-    def answers(message: dict[str, Any]) -> dict[str, Any]:
-        is_call = message["method"] == "tools/call"
-        return answer(message["params"]["arguments"]["text"]) if is_call else mcp_stdio.answer(message)
-
-    return answers
-
-
 def counted(outcome: Outcome) -> tuple[int, int, int]:
     return outcome.right, outcome.wrong, outcome.unanswered
 
 
-CALLS = partial(mcp.calls, EventSession, "echo")
-
-
-@pytest.mark.parametrize(
-    ("answer", "expected", "example"),
-    [
-        (said("word 1"), (3, 0, 0), ""),
-        (said("another"), (2, 1, 0), "'another' instead of 'word 1'"),
-        (said("word 1", isError=True), (2, 1, 0), "instead of 'word 1'"),
-        ({"error": {"code": -1, "message": "not today"}}, (1, 0, 1), "not today"),
-    ],
-)
-def test_only_the_text_of_a_call_is_a_right_answer_to_it(
-    answer: dict[str, Any], expected: tuple[int, int, int], example: str
-) -> None:
-    with mcp_server(on_calls(lambda text: answer if text == "word 1" else said(text))) as site:
-        outcome = in_child(partial(CALLS, site, "word", 3), 30)
-    assert counted(outcome) == expected
-    assert example in outcome.example
-
-
-def test_of_many_calls_at_once_each_answer_is_judged() -> None:
-    error = {"error": {"code": -1, "message": "not this one"}}
-    with mcp_server(on_calls(lambda text: error if text.endswith(" 7") else said(text))) as site:
-        outcome = in_child(partial(mcp.crowds, site, "word", 2), 30)
-    assert counted(outcome) == (2 * (mcp.AT_ONCE - 1), 2, 0)
-
-
-def test_a_list_of_servers_without_effect_is_seen() -> None:
-    with mcp_server(mcp_stdio.answer) as site:
-        assert time_to_tools(site, {"one": "echo"}) > 0
-        with pytest.raises(Failed, match="tools/list: echo instead of more_echo, one_echo"):
-            time_to_tools(site, {"one": "echo", "more": "echo"})
-
-
-def test_a_box_that_was_given_no_list_has_no_tools_and_then_those_of_it_over_both_transports() -> None:
+def test_only_the_text_of_a_call_is_a_right_answer_to_it() -> None:
+    calls = partial(mcp.calls, EventSession, "echo")
     with fresh_box() as box:
         with pytest.raises(Failed, match="no stream: HTTP 404"):
             EventSession(box.site)
-        mcp_peers.time_to_tools(box.site, {"one": "echo", "two": "echo"})
+        for kind, right in (("echo", 3), ("wrong", 0)):
+            assert time_to_tools(box.site, {"one": kind}) > 0
+            outcome = in_child(partial(calls, box.site, "word", 3), 60)
+            assert counted(outcome) == (right, 3 - right, 0)
+            at_once = in_child(partial(mcp.crowds, box.site, "word", 1), 60)
+            assert at_once.right + at_once.wrong == mcp.AT_ONCE
+            assert bool(at_once.right) is bool(right)
+        assert "'wrong' instead of 'word 0'" in outcome.example
+        gone = in_child(partial(mcp.calls, EventSession, "nowhere", box.site, "word", 3), 60)
+        assert gone.right == 0
+        assert gone.bad
+
+
+def test_a_list_of_servers_whose_tools_are_not_there_is_seen_and_others_are_called_over_both_transports() -> (
+    None
+):
+    with fresh_box() as box:
+        with pytest.raises(Failed, match="tools/list: other instead of echo"):
+            time_to_tools(box.site, {"one": "renamed"})
+        time_to_tools(box.site, {"one": "echo", "two": "echo"})
         for session in (EventSession(box.site), HttpSession(box.site)):
             with opened(session):
                 assert session.call("two_echo", "hello") == "hello"
