@@ -140,7 +140,11 @@ def _install(peers: Sequence[Peer], report: Report) -> dict[str, str]:
 def _calibration(numbers: Sequence[int]) -> str:
     parts = []
     for clients in numbers:
-        outcome = calibrate(clients, 0.5)
+        try:
+            outcome = calibrate(clients, 0.5)
+        except Failed as problem:
+            parts.append(f"{clients}: {problem}")
+            continue
         parts.append(
             f"{clients} client{'s' if clients > 1 else ''} {outcome.per_second:.0f} req/s, "
             f"p50 {quantile(outcome.values, 0.5):.2f} ms, "

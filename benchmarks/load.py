@@ -289,10 +289,13 @@ def calibrate(clients: int, seconds: float) -> Outcome:
         child.start()
         try:
             request = Request(b"GET /alive HTTP/1.1\r\nHost: localhost\r\n\r\n", check)
-            return drive(listener.getsockname(), [[request]] * clients, seconds, seconds + 10)
+            outcome = drive(listener.getsockname(), [[request]] * clients, seconds, seconds + 10)
         finally:
             child.kill()
             child.join()
+    if not outcome.right:
+        raise Failed(f"no right answer: {outcome.example}")
+    return outcome
 
 
 def _serve_trivial(listener: socket.socket) -> None:

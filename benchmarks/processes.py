@@ -8,6 +8,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -85,8 +86,8 @@ def default_signals() -> None:
 def all_cores_busy() -> Iterator[list[int]]:
     """One spinning process for each core this process may use; yields their ids."""
     # The loop also ends when the benchmark is killed.
-    spin = ["sh", "-c", f"while kill -0 {os.getpid()} 2>/dev/null; do :; done"]
-    children = [subprocess.Popen(spin) for _ in os.sched_getaffinity(0)]
+    spin = f"import os\nwhile os.getppid() == {os.getpid()}: sum(range(10**6))"
+    children = [subprocess.Popen([sys.executable, "-c", spin]) for _ in os.sched_getaffinity(0)]
     try:
         yield [child.pid for child in children]
     finally:
