@@ -15,26 +15,24 @@ import select
 import socket
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from multiprocessing import get_context
 from time import perf_counter
+from typing import Any
 
-from benchmarks.processes import in_child
+from benchmarks.connection import Address as Address
+from benchmarks.connection import exchange, parsed
+from benchmarks.processes import Failed, default_signals, in_child
 
-Address = tuple[str, int]
-
-#: Receives status and body, tells whether this is the answer the request should have.
+#: Receives status and body, returns whether this is the right answer to the request.
 Check = Callable[[int, bytes], bool]
-
-_HEADER_END = b"\r\n\r\n"
 _RECEIVE = 256 * 1024
-
-
-class LoadError(Exception):
-    """The server could not be loaded at all: it refuses, hangs or answers what cannot be read."""
+_TRIVIAL_BODY = b'{"status":"ok"}'
+_TRIVIAL_ANSWER = b"HTTP/1.1 200 OK\r\nserver: trivial\r\ncontent-length: 15\r\n\r\n" + _TRIVIAL_BODY
 
 
 @dataclass(slots=True)
 class Request:
-    """What is sent, and how its answer is judged."""
+    """What is sent, and how its answer is checked."""
 
     raw: bytes
     check: Check
@@ -42,7 +40,6 @@ class Request:
     known: bytes | None = None
 
     def accepts(self, status: int, body: bytes) -> bool:
-        """Tell whether this answer is right."""
         if status == 200 and body == self.known:
             return True
         if not self.check(status, body):
@@ -50,32 +47,54 @@ class Request:
         self.known = body
         return True
 
+    def ask(self, address: Address, tries: int = 1, limit: float = 60.0) -> bytes:
+        """Send this until its answer is right, and return the body. Raises Failed if it never is."""
+        status, body = 0, b""
+        for _ in range(tries):
+            status, body = exchange(address, self.raw, limit)
+            if self.accepts(status, body):
+                return body
+        raise Failed(f"wrong answer: HTTP {status} {body[:200].decode(errors='replace')}")
+
+
+def json_check(judge: Callable[[Any], bool]) -> Check:
+    """A check of an answer's JSON; an answer of another shape is wrong."""
+
+    def check(status: int, body: bytes) -> bool:
+        try:
+            return status == 200 and judge(parsed(body))
+        except (KeyError, TypeError, AttributeError, IndexError):
+            return False
+
+    return check
+
 
 @dataclass(slots=True)
 class Outcome:
-    """What came of one or several rounds of load."""
+    """Right answers with their times in milliseconds, and the number of wrong and missing ones."""
 
-    latencies: list[float] = field(default_factory=list)
-    seconds: float = 0.0
+    values: list[float] = field(default_factory=list)
     wrong: int = 0
     unanswered: int = 0
-    reconnects: int = 0
+    seconds: float = 0.0
     cpu_seconds: float = 0.0
+    reconnects: int = 0
     example: str = ""
 
     @property
     def right(self) -> int:
-        """How many answers were as they should be."""
-        return len(self.latencies)
+        return len(self.values)
+
+    @property
+    def bad(self) -> int:
+        return self.wrong + self.unanswered
 
     @property
     def asked(self) -> int:
-        """How many requests were sent."""
-        return self.right + self.wrong + self.unanswered
+        return self.right + self.bad
 
     @property
     def per_second(self) -> float:
-        """Right answers per second."""
         return self.right / self.seconds if self.seconds else 0.0
 
     @property
@@ -84,117 +103,57 @@ class Outcome:
         return self.cpu_seconds / self.seconds if self.seconds else 0.0
 
     def add(self, other: Outcome) -> None:
-        """Take another round into account."""
-        self.latencies += other.latencies
-        self.seconds += other.seconds
-        self.wrong += other.wrong
-        self.unanswered += other.unanswered
-        self.reconnects += other.reconnects
-        self.cpu_seconds += other.cpu_seconds
+        self.values += other.values
+        for name in ("wrong", "unanswered", "seconds", "cpu_seconds", "reconnects"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
         self.example = self.example or other.example
 
 
 def quantile(values: Sequence[float], share: float) -> float:
     """The value below which this share of the values lies (nearest rank)."""
-    ordered = sorted(values)
-    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+    return sorted(values)[min(len(values) - 1, int(share * len(values)))]
 
 
 def split_answer(data: bytes) -> tuple[int, bytes, bool] | None:
-    """Read (status, body, whether the server closes) from the bytes so far; None when some are missing.
-
-    Raises:
-        LoadError: the answer has no length.
-    """
-    end = data.find(_HEADER_END)
+    """Read (status, body, whether the server closes) from the bytes so far; None when some are missing."""
+    end = data.find(b"\r\n\r\n")
     if end < 0:
         return None
     head = data[:end].lower()
-    length = _length(head)
+    at = head.find(b"content-length:")
+    if at < 0:
+        raise Failed(f"an answer without a length: {head[:200]!r}")
+    length = int(head[at + 15 :].partition(b"\r")[0])
     body = data[end + 4 :]
     if len(body) < length:
         return None
     return int(head[9:12]), body[:length], b"connection: close" in head
 
 
-def _length(head: bytes) -> int:
-    """The length that an answer's head, in lower case, says its body has."""
-    at = head.find(b"content-length:")
-    if at < 0:
-        raise LoadError(f"an answer without a length: {head[:200]!r}")
-    return int(head[at + 15 :].partition(b"\r")[0])
-
-
-def _size(data: bytearray) -> int:
-    """How long a whole answer is; 0 while its head is not complete."""
-    end = data.find(_HEADER_END)
-    return end + 4 + _length(bytes(data[:end]).lower()) if end >= 0 else 0
-
-
-def exchange(address: Address, raw: bytes, limit: float = 60.0) -> tuple[int, bytes]:
-    """Send one request on a fresh connection and return (status, body).
-
-    Raises:
-        OSError: no connection, or no answer within the limit.
-        LoadError: what came back is not an answer.
-    """
-    with socket.create_connection(address, timeout=limit) as connection:
-        connection.sendall(raw)
-        data = bytearray()
-        while not (size := _size(data)) or len(data) < size:
-            piece = connection.recv(_RECEIVE)
-            if not piece:
-                raise LoadError(f"the server closed the connection after {len(data)} bytes")
-            data += piece
-    answer = split_answer(bytes(data))
-    assert answer is not None
-    return answer[0], answer[1]
-
-
 class _Client:
     """One simulated client: its connection, its requests in turn, and the bytes of the current answer."""
 
     def __init__(self, address: Address, script: Sequence[Request]) -> None:
-        self.address = address
-        self.script = script
-        self.turn = 0
-        self.sent = 0.0
+        self.address, self.script, self.turn = address, script, 0
+        self.sent, self.is_resent, self.is_idle = 0.0, False, False
+        self.connect()
+
+    def connect(self) -> None:
+        self.socket = socket.create_connection(self.address, timeout=10)
+        self.socket.settimeout(None)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.pending = b""
-        self.resent = False
-        self.is_idle = False
-        self.socket = self._connect()
-
-    def _connect(self) -> socket.socket:
-        connection = socket.create_connection(self.address, timeout=10)
-        connection.settimeout(None)
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return connection
-
-    def reconnect(self) -> None:
-        self.socket.close()
-        self.pending = b""
-        self.socket = self._connect()
-
-    @property
-    def request(self) -> Request:
-        return self.script[self.turn]
 
     def send(self) -> None:
         self.is_idle = False
         self.sent = perf_counter()
         self.socket.sendall(self.script[self.turn].raw)
 
-    def next(self) -> None:
-        self.turn = (self.turn + 1) % len(self.script)
-        self.resent = False
-
     def receive(self) -> tuple[int, bytes, bool] | None:
         data = self.socket.recv(_RECEIVE)
         if not data:
             raise ConnectionResetError("closed by the server")
-        if self.pending:
-            data = self.pending + data
-        answer = split_answer(data)
+        answer = split_answer(data := self.pending + data if self.pending else data)
         self.pending = b"" if answer else data
         return answer
 
@@ -202,33 +161,22 @@ class _Client:
 class _Loop:
     """Drives all clients until the time is over, or their scripts are, and every answer is in."""
 
-    def __init__(
-        self, address: Address, scripts: Sequence[Sequence[Request]], limit: float, pace: float = 0.0
-    ) -> None:
-        self.poller = select.epoll()
-        self.clients: dict[int, _Client] = {}
-        self.outcome = Outcome()
-        self.limit = limit
-        self.pace = pace
+    def __init__(self, address: Address, scripts: Sequence[Sequence[Request]], pace: float) -> None:
+        self.poller, self.clients = select.epoll(), dict[int, _Client]()
+        self.outcome, self.pace, self.stop_at = Outcome(), pace, math.inf
         #: Clients that pause, by the time of their next request.
         self.due: list[tuple[float, int, _Client]] = []
-        self.waiting = 0
-        self.stop_at = 0.0
-        self.is_once = False
         for script in scripts:
             self._register(_Client(address, script))
+        self.waiting = len(self.clients)
 
     def _register(self, client: _Client) -> None:
-        number = client.socket.fileno()
-        self.clients[number] = client
-        self.poller.register(number, select.EPOLLIN)
+        self.clients[client.socket.fileno()] = client
+        self.poller.register(client.socket.fileno(), select.EPOLLIN)
 
-    def run(self, seconds: float | None) -> Outcome:
+    def run(self, seconds: float | None, limit: float) -> Outcome:
         start = perf_counter()
-        self.is_once = seconds is None
         self.stop_at = math.inf if seconds is None else start + seconds
-        give_up = start + self.limit
-        self.waiting = len(self.clients)
         for turn, client in enumerate(list(self.clients.values())):
             if self.pace:  # not all in the same moment
                 self._pause(client, start + self.pace * turn / self.waiting)
@@ -238,18 +186,17 @@ class _Loop:
             now = perf_counter()
             while self.due and self.due[0][0] <= now:
                 heapq.heappop(self.due)[2].send()
-            wake = min(give_up, self.due[0][0]) if self.due else give_up
+            wake = min(start + limit, self.due[0][0]) if self.due else start + limit
             events = self.poller.poll(max(0.0, wake - now))
-            if not events and perf_counter() >= give_up:
+            if not events and perf_counter() >= start + limit:
                 break
             for number, _ in events:
-                self._step(number)
+                self._step(number, self.clients[number])
         self.outcome.seconds = perf_counter() - start
         self.outcome.unanswered += self.waiting
         return self.outcome
 
-    def _step(self, number: int) -> None:
-        client = self.clients[number]
+    def _step(self, number: int, client: _Client) -> None:
         try:
             answer = client.receive()
         except ConnectionError:
@@ -257,21 +204,22 @@ class _Loop:
             return
         if answer is None:
             return
-        status, body, closes = answer
-        now = perf_counter()
-        if client.request.accepts(status, body):
-            self.outcome.latencies.append((now - client.sent) * 1000)
+        now, (status, body, closes) = perf_counter(), answer
+        if client.script[client.turn].accepts(status, body):
+            self.outcome.values.append((now - client.sent) * 1000)
         else:
-            self._note_wrong(status, body)
-        client.next()
+            self.outcome.wrong += 1
+            if not self.outcome.example:
+                self.outcome.example = f"HTTP {status} {body[:300].decode(errors='replace')}"
         if closes:
             self._replace(number, client)
         self._go_on(client, now)
 
     def _go_on(self, client: _Client, now: float) -> None:
-        if now >= self.stop_at or (self.is_once and client.turn == 0):
+        client.turn, client.is_resent = (client.turn + 1) % len(client.script), False
+        if now >= self.stop_at or (self.stop_at == math.inf and client.turn == 0):
             self.waiting -= 1
-            # It has asked for the last time: that the server closes its connection is no loss any more.
+            # That the server closes this connection does not matter any more.
             self.poller.unregister(client.socket.fileno())
         elif self.pace:
             self._pause(client, client.sent + self.pace)
@@ -283,83 +231,86 @@ class _Loop:
         heapq.heappush(self.due, (until, id(client), client))
 
     def _lost(self, number: int, client: _Client) -> None:
-        """Ask again once on a new connection: a server may close one that was idle."""
+        """Send again once on a new connection: a server may close one that was idle."""
         self._replace(number, client)
-        if client.is_idle:
-            return
-        if client.resent:
+        if client.is_resent:
             self.outcome.unanswered += 1
-            client.next()
             self._go_on(client, perf_counter())
-            return
-        client.resent = True
-        client.send()
+        elif not client.is_idle:
+            client.is_resent = True
+            client.send()
 
     def _replace(self, number: int, client: _Client) -> None:
         self.poller.unregister(number)
-        del self.clients[number]
-        client.reconnect()
+        self.clients.pop(number).socket.close()
+        client.connect()
         self.outcome.reconnects += 1
         self._register(client)
-
-    def _note_wrong(self, status: int, body: bytes) -> None:
-        self.outcome.wrong += 1
-        if not self.outcome.example:
-            self.outcome.example = f"HTTP {status} {body[:300].decode(errors='replace')}"
-
-    def close(self) -> None:
-        for client in self.clients.values():
-            client.socket.close()
-        self.poller.close()
-
-
-def _drive(
-    address: Address,
-    scripts: Sequence[Sequence[Request]],
-    seconds: float | None,
-    limit: float,
-    pace: float = 0.0,
-) -> Outcome:
-    gc.disable()
-    try:
-        loop = _Loop(address, scripts, limit, pace)
-    except OSError as error:
-        raise LoadError(f"cannot connect: {error}") from error
-    before = resource.getrusage(resource.RUSAGE_SELF)
-    try:
-        outcome = loop.run(seconds)
-    except OSError as error:
-        raise LoadError(f"the connection broke: {error}") from error
-    finally:
-        loop.close()
-    after = resource.getrusage(resource.RUSAGE_SELF)
-    outcome.cpu_seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return outcome
 
 
 def drive(
     address: Address,
     scripts: Sequence[Sequence[Request]],
-    seconds: float,
+    seconds: float | None,
     limit: float,
     *,
     pace: float = 0.0,
 ) -> Outcome:
-    """Let one client per script ask for this long, each waiting for its answer before it asks again.
+    """Let one client per script send for this long, each waiting for its answer before it sends again.
 
-    With a pace, a client asks once in so many seconds (later if its answer is later). After the time no
+    With a pace, a client sends once in so many seconds (later if its answer is later). After the time no
     new request is sent, but answers under way are awaited, up to the limit.
-
-    Raises:
-        LoadError: the server cannot be reached or understood.
     """
-    return in_child(lambda: _drive(address, scripts, seconds, limit, pace), LoadError, limit + 30)
+
+    def work() -> Outcome:
+        gc.disable()
+        try:
+            before = resource.getrusage(resource.RUSAGE_SELF)
+            outcome = _Loop(address, scripts, pace).run(seconds, limit)
+            after = resource.getrusage(resource.RUSAGE_SELF)
+        except OSError as error:
+            raise Failed(f"the connection broke: {error}") from error
+        outcome.cpu_seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        return outcome
+
+    return in_child(work, limit + 30)
 
 
 def drive_through(address: Address, scripts: Sequence[Sequence[Request]], limit: float) -> Outcome:
-    """Let one client per script send each of its requests once, each after the answer to the one before.
+    """Let one client per script send each of its requests once, each after the answer to the one before."""
+    return drive(address, scripts, None, limit)
 
-    Raises:
-        LoadError: the server cannot be reached or understood.
-    """
-    return in_child(lambda: _drive(address, scripts, None, limit), LoadError, limit + 30)
+
+def calibrate(clients: int, seconds: float) -> Outcome:
+    """Load a server that does nothing: no real server can look faster than this."""
+    check: Check = lambda status, body: status == 200 and body == _TRIVIAL_BODY  # noqa: E731
+    with socket.create_server(("127.0.0.1", 0), backlog=128) as listener:
+        child = get_context("fork").Process(target=_serve_trivial, args=(listener,), daemon=True)
+        child.start()
+        try:
+            request = Request(b"GET /alive HTTP/1.1\r\nHost: localhost\r\n\r\n", check)
+            outcome = drive(listener.getsockname(), [[request]] * clients, seconds, seconds + 10)
+        finally:
+            child.kill()
+            child.join()
+    if not outcome.right:
+        raise Failed(f"no right answer: {outcome.example}")
+    return outcome
+
+
+def _serve_trivial(listener: socket.socket) -> None:
+    default_signals()
+    poller, connections = select.epoll(), dict[int, socket.socket]()
+    poller.register(listener.fileno(), select.EPOLLIN)
+    while True:
+        for number, _ in poller.poll():
+            if number == listener.fileno():
+                connection, _ = listener.accept()
+                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                connections[connection.fileno()] = connection
+                poller.register(connection.fileno(), select.EPOLLIN)
+            elif connections[number].recv(65536):
+                connections[number].sendall(_TRIVIAL_ANSWER)
+            else:
+                poller.unregister(number)
+                connections.pop(number).close()

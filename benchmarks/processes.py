@@ -1,117 +1,270 @@
-"""Processes: work in a child, the family of a server, and the end of it."""
+"""Processes: work in a child, programs and everything they start, their end, their memory."""
 
 from __future__ import annotations
 
 import multiprocessing
 import os
+import shutil
 import signal
 import socket
-from collections.abc import Callable, Iterable
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection
-from multiprocessing.process import BaseProcess
-from typing import TypeVar
+from pathlib import Path
+from typing import Self, TypeVar
 
 import psutil
 
-#: Every server is started with this variable, so that even a daemon that left its parent is found.
+#: Every program is started with this variable, so that even a daemon that left its parent is found.
 MARK = "GLOVEBOX_BENCH_MARK"
+#: Variables of the user's that could change how a program behaves.
+_NOT_INHERITED = ("GLOVEBOX", "SANDBOX", "TMUX", "PYTHON", "VIRTUAL_ENV", "SESSION_API_KEY", "XDG_", "DOCKER")
 
 T = TypeVar("T")
 
 
-def in_child(work: Callable[[], T], error: type[Exception], limit: float) -> T:
-    """Do the work in a forked process and return what it returned.
+class Failed(Exception):
+    """Something could not be measured; the text says why, in a few words."""
+
+
+class NotOffered(Failed):
+    """The peer has no such operation."""
+
+    def __init__(self) -> None:
+        super().__init__("not offered")
+
+
+def in_child(work: Callable[[], T], limit: float) -> T:
+    """Run a function in a forked process and return its result.
 
     Raises:
-        error: the work raised it, or the process ended or hung without an answer.
+        Failed: the function raised it, or the process ended or hung without a result.
     """
     context = multiprocessing.get_context("fork")
     here, there = context.Pipe(duplex=False)
-    child = context.Process(target=_report, args=(work, error, there), daemon=True)
+    child = context.Process(target=_report, args=(work, there), daemon=True)
     child.start()
     there.close()
     try:
         if not here.poll(limit):
-            raise error(f"no result within {limit:.0f} s")
+            raise Failed(f"no result within {limit:.0f} s")
         succeeded, value = here.recv()
     except EOFError:
-        raise error("the process for it ended without a result") from None
+        raise Failed("the process for it ended without a result") from None
     finally:
         here.close()
-        _finish(child)
+        child.join(0.5)
+        child.kill()
+        child.join()
     if not succeeded:
-        raise error(value)
+        raise Failed(value)
     result: T = value
     return result
 
 
-def _report(work: Callable[[], T], error: type[Exception], out: Connection) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+def _report(work: Callable[[], T], out: Connection) -> None:
+    default_signals()
     try:
         out.send((True, work()))
-    except error as problem:
+    except Failed as problem:
         out.send((False, str(problem)))
 
 
-def _finish(child: BaseProcess) -> None:
-    """A child that has reported ends by itself at once; one that hangs is killed."""
-    child.join(0.5)
-    if child.is_alive():
-        child.kill()
-        child.join()
+def default_signals() -> None:
+    """Let SIGINT and SIGTERM end this forked process; the benchmark's handlers are not for it."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+@contextmanager
+def all_cores_busy() -> Iterator[list[int]]:
+    """One spinning process for each core this process may use; yields their ids."""
+    # The loop also ends when the benchmark is killed.
+    spin = f"import os\nwhile os.getppid() == {os.getpid()}: sum(range(10**6))"
+    children = [subprocess.Popen([sys.executable, "-c", spin]) for _ in os.sched_getaffinity(0)]
+    try:
+        yield [child.pid for child in children]
+    finally:
+        for child in children:
+            child.kill()
+            child.wait()
 
 
 def free_port() -> int:
-    """A TCP port nobody listens on just now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+        return int(probe.getsockname()[1])
 
 
 def family(pid: int | None, mark: str) -> set[psutil.Process]:
-    """A process, its descendants, and whatever else carries its mark in the environment."""
+    """A process, its descendants, and every other process with this mark in its environment."""
     found: set[psutil.Process] = set()
     for process in psutil.process_iter():
-        if process.pid != os.getpid() and (process.pid == pid or _has_mark(process, mark)):
-            found.add(process)
-    for process in list(found):
-        try:
-            found.update(process.children(recursive=True))
-        except psutil.Error:
-            continue
+        with suppress(psutil.Error, OSError):  # another user's, or gone
+            is_found = process.pid == pid or process.environ().get(MARK) == mark
+            if is_found and process.pid != os.getpid():
+                found |= {process, *process.children(recursive=True)}
     return living(found)
 
 
 def living(processes: Iterable[psutil.Process]) -> set[psutil.Process]:
-    """Those that still run (a zombie does not)."""
-    return {process for process in processes if _lives(process)}
-
-
-def _lives(process: psutil.Process) -> bool:
-    try:
-        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
-
-
-def _has_mark(process: psutil.Process, mark: str) -> bool:
-    try:
-        return process.environ().get(MARK) == mark
-    except (psutil.Error, OSError):
-        return False  # not ours to look at, or gone
+    """The processes that still run (a zombie does not)."""
+    found = set()
+    for process in processes:
+        with suppress(psutil.NoSuchProcess):
+            if process.is_running() and process.status() != psutil.STATUS_ZOMBIE:
+                found.add(process)
+    return found
 
 
 def end(processes: Iterable[psutil.Process], patience: float = 2.0) -> None:
-    """End exactly these processes: first politely, then for certain."""
+    """End exactly these processes: SIGTERM first, then SIGKILL."""
     left = list(processes)
     for send in (psutil.Process.terminate, psutil.Process.kill):
         for process in left:
-            try:
+            with suppress(psutil.Error):
                 send(process)
-            except psutil.Error:
-                continue
         _, left = psutil.wait_procs(left, timeout=patience)
-        if not left:
-            return
+
+
+class Program:
+    """A program started for the benchmark, with private folders and a log. `close` leaves nothing of it."""
+
+    #: Seconds it may take to end.
+    patience = 3.0
+
+    def __init__(self) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="glovebox-bench-"))
+        self.mark = uuid.uuid4().hex
+        self.started = 0.0
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def environment(self) -> dict[str, str]:
+        """The user's variables without those that could change the program, and private folders."""
+        ours = {name: value for name, value in os.environ.items() if not name.startswith(_NOT_INHERITED)}
+        private = {name: str(self.folder / name.lower()) for name in ("HOME", "TMPDIR", "TMUX_TMPDIR")}
+        for path in private.values():
+            Path(path).mkdir(exist_ok=True)
+        return {**ours, **private, MARK: self.mark}
+
+    def run(
+        self, command: Sequence[str], variables: Mapping[str, str], cwd: Path, fds: Sequence[int] = ()
+    ) -> None:
+        environment = {**self.environment(), **variables}
+        self.started = time.perf_counter()
+        try:
+            with open(self.folder / "log", "wb") as log:
+                self.process = subprocess.Popen(
+                    command,
+                    env=environment,
+                    cwd=cwd,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                    pass_fds=fds,
+                    start_new_session=True,  # Ctrl-C is for the benchmark, which then ends this
+                )
+        except OSError as error:
+            self.close()
+            raise Failed(f"cannot be started: {error}") from error
+
+    @property
+    def has_ended(self) -> bool:
+        return self.process is None or self.process.poll() is not None
+
+    @property
+    def pid(self) -> int:
+        assert self.process is not None
+        return self.process.pid
+
+    def last_words(self) -> str:
+        lines = (self.folder / "log").read_text(errors="replace").strip().splitlines()
+        return lines[-1][:200] if lines else "no output"
+
+    def processes(self) -> set[psutil.Process]:
+        # The id of a process that has ended may be another one's by now.
+        return family(None if self.has_ended else self.pid, self.mark)
+
+    def close(self) -> None:
+        left = self.processes()
+        if self.process is not None and not self.has_ended:
+            self.request_end(self.process)
+            with suppress(subprocess.TimeoutExpired):
+                self.process.wait(self.patience)
+            self.process.kill()
+            self.process.wait()
+        end(living(left) | self.processes())
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def request_end(self, process: subprocess.Popen[bytes]) -> None:
+        process.terminate()
+
+
+def pss(processes: Iterable[psutil.Process]) -> float:
+    """Megabytes in use, with memory shared between processes divided among its users."""
+    return sum(_field(f"/proc/{process.pid}/smaps_rollup", "Pss:") for process in processes) / 1024
+
+
+def rss(process: psutil.Process) -> float:
+    """Megabytes a process has in memory, with all that it shares with others."""
+    return _field(f"/proc/{process.pid}/status", "VmRSS:") / 1024
+
+
+class PeakGrowth:
+    """How far the resident memory of some processes rose above where it stood.
+
+    The kernel keeps the highest mark of each process and forgets it on request, so nothing has to be
+    sampled while the measured work runs. Processes born meanwhile are not seen.
+    """
+
+    def __init__(self, processes: Iterable[psutil.Process]) -> None:
+        self._before: dict[int, int] = {}
+        for process in processes:
+            with suppress(OSError):
+                Path(f"/proc/{process.pid}/clear_refs").write_text("5")
+                self._before[process.pid] = _field(f"/proc/{process.pid}/status", "VmRSS:")
+
+    def megabytes(self) -> float | None:
+        highest = {pid: _field(f"/proc/{pid}/status", "VmHWM:") for pid in self._before}
+        growth = sum(max(0, highest[pid] - before) for pid, before in self._before.items())
+        return growth / 1024 if self._before else None
+
+
+@contextmanager
+def watched_growth(processes: Sequence[psutil.Process], pause: float = 0.05) -> Iterator[list[float]]:
+    """Sample the memory (PSS) of processes; the list has the highest growth so far."""
+    before, highest, done = pss(processes), [0.0], threading.Event()
+
+    def sample() -> None:
+        while not done.is_set():
+            highest[0] = max(highest[0], pss(processes) - before)
+            done.wait(pause)
+
+    watcher = threading.Thread(target=sample)
+    watcher.start()
+    try:
+        yield highest
+    finally:
+        done.set()
+        watcher.join()
+
+
+def _field(path: str, name: str) -> int:
+    """A size in kB from one of the kernel's tables; 0 when the process is gone or has none."""
+    with suppress(OSError), open(path) as table:
+        for line in table:
+            if line.startswith(name):
+                return int(line.split()[1])
+    return 0

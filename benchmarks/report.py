@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 
 #: A longer reason goes below the table.
 _SHORT = 24
+_LIMITED = "†: the load generator was busy more than 85 % of the time and may be the limit"
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,7 @@ class Cell:
 
 @dataclass
 class Row:
-    """One measure of every server."""
+    """One measure of every peer."""
 
     measure: str
     unit: str
@@ -37,17 +38,39 @@ class Row:
 
 @dataclass(frozen=True)
 class Aim:
-    """What was aimed at, what this run shows, and whether that reaches it; None where it was not measured."""
+    """A goal, the figure of this run, and whether that reaches it; None where it was not measured."""
 
     text: str
     shown: str
     reached: bool | None
 
 
+def below(text: str, value: float | None, limit: float, unit: str) -> Aim:
+    return Aim(f"{text} < {limit:.3g} {unit}", _figure(value, unit), None if value is None else value < limit)
+
+
+def at_least(text: str, value: float | None, limit: float, unit: str) -> Aim:
+    reached = None if value is None else value >= limit
+    return Aim(f"{text} ≥ {limit:.3g} {unit}", _figure(value, unit), reached)
+
+
+def times(text: str, theirs: float | None, ours: float | None, factor: float) -> Aim:
+    ratio = theirs / ours if theirs is not None and ours else None
+    return at_least(text, ratio, factor, "times this box's")
+
+
+def none_wrong(text: str, cell: Cell) -> Aim:
+    if not cell.values:
+        return Aim(text, "n/a", None)
+    return Aim(text, f"{cell.values[0]:.0f} of {cell.out_of}", cell.values[0] == 0)
+
+
+def _figure(value: float | None, unit: str) -> str:
+    return "n/a" if value is None else f"{value:{'.3g' if abs(value) < 1000 else '.0f'}} {unit}"
+
+
 @dataclass
 class Report:
-    """Everything a run found out."""
-
     names: Sequence[str]
     notes: list[str] = field(default_factory=list)
     rows: list[Row] = field(default_factory=list)
@@ -60,23 +83,18 @@ class Report:
         grid = [["measure", "unit", *self.names, *(f"{name} ÷ {base}" for name in others)]]
         for row in self.rows:
             cells = [_shown(row.cells.get(name, Cell()), footnotes) for name in self.names]
-            ratios = [_ratio(row, name, base) for name in others]
-            grid.append([row.measure, _unit(row), *cells, *ratios])
+            grid.append([row.measure, _unit(row), *cells, *(_ratio(row, name, base) for name in others)])
+        is_limited = any(cell.client_limited for row in self.rows for cell in row.cells.values())
+        notes = [f"- {note}" for note in (*self.notes, *([_LIMITED] if is_limited else []))]
         below = [f"[{number}] {text}" for number, text in enumerate(footnotes, 1)]
-        notes = [f"- {note}" for note in self.notes]
-        below = ["", *below] if below else []
-        return "\n".join([*notes, "", *_aligned(grid), *below, *self._aims()])
+        return "\n".join([*notes, "", *_aligned(grid), *(["", *below] if below else []), *self._aims()])
 
     def _aims(self) -> list[str]:
-        if not self.aims:
-            return []
         reached = {True: "yes", False: "no", None: "not measured"}
-        grid = [["aim", "this run", "reached"]]
-        grid += [[aim.text, aim.shown, reached[aim.reached]] for aim in self.aims]
-        return ["", *_aligned(grid)]
+        grid = [[aim.text, aim.shown, reached[aim.reached]] for aim in self.aims]
+        return ["", *_aligned([["aim", "this run", "reached"], *grid])] if grid else []
 
     def as_json(self) -> str:
-        """The report for programs."""
         return json.dumps(asdict(self), indent=1, ensure_ascii=False)
 
 
@@ -121,9 +139,5 @@ def _ratio(row: Row, name: str, base: str) -> str:
     ours, theirs = row.cells.get(base, Cell()).values, row.cells.get(name, Cell()).values
     if not row.better or not ours or not theirs or not all(ours):
         return ""
-    return " / ".join(_times(b / a) for a, b in zip(ours, theirs, strict=True))
-
-
-def _times(ratio: float) -> str:
-    """A ratio, also when it is very small."""
-    return f"{ratio:.2g}×" if 0 < ratio < 0.1 else f"{_number(ratio)}×"
+    ratios = (b / a for a, b in zip(ours, theirs, strict=True))
+    return " / ".join(f"{ratio:.2g}×" if 0 < ratio < 0.1 else f"{_number(ratio)}×" for ratio in ratios)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from benchmarks.vscode.actions import ACTIONS
+from benchmarks.measures.vscode import ACTIONS
 
 from glovebox import SyncRuntime
 

@@ -1,1 +1,0 @@
-"""Measures of MCP: how soon posted servers are there, and what a call of their tools costs."""

@@ -1,0 +1,134 @@
+"""BrowserGym in a process of its own, used as the server of OpenHands uses it.
+
+Times are taken here, so what OpenHands spends on sending an observation through its pipe, on the file of the
+screenshot, on JSON and on HTTP is not counted.
+"""
+
+from __future__ import annotations
+
+import base64
+import functools
+import importlib
+import io
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+#: What a picture in an answer begins with.
+PICTURE = "data:image/png;base64,"
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page after a step, as an agent gets it, and the time until it was there."""
+
+    milliseconds: float
+    url: str
+    #: The text for the agent, with the accessibility tree.
+    text: str
+    error: str
+    #: How many of the two pictures are there: of the page, and of the page with its marks.
+    pictures: int
+    #: Of the answer as JSON, in bytes.
+    size: int
+
+
+class Environment:
+    """The environment, and its observations as OpenHands renders them.
+
+    Plain means: without the pauses between actions for people who watch, and without the chat's own browser.
+    """
+
+    def __init__(self, chromium: str, downloads: str, is_plain: bool) -> None:
+        self._obs = importlib.import_module("browsergym.utils.obs")
+        self._image = importlib.import_module("PIL.Image")
+        if is_plain:
+            core: Any = importlib.import_module("browsergym.core.env")
+            core.Chat = _NoChat
+        else:  # the chat's window has to use this Chromium, too, and has no option for it
+            kind = importlib.import_module("playwright.sync_api").BrowserType
+            kind.launch = functools.partialmethod(kind.launch, executable_path=chromium)
+        self._to_text: Any = importlib.import_module("html2text").HTML2Text()
+        for option, value in {"ignore_images": True, "images_to_alt": True, "body_width": 0}.items():
+            setattr(self._to_text, option, value)
+        self._env = importlib.import_module("gymnasium").make(
+            "browsergym/openended",
+            task_kwargs={"start_url": "about:blank", "goal": "PLACEHOLDER_GOAL"},
+            wait_for_user_message=False,
+            headless=True,
+            disable_env_checker=True,
+            tags_to_mark="all",
+            timeout=100000,
+            slow_mo=0 if is_plain else None,
+            pw_context_kwargs={"accept_downloads": True},
+            pw_chromium_kwargs={"executable_path": chromium, "downloads_path": downloads},
+        )
+        self._env.reset()
+
+    def step(self, actions: str) -> Page:
+        """Carry out a step, or without actions only observe."""
+        began = time.perf_counter()
+        seen = self._env.step(actions)[0] if actions else self._env.unwrapped._get_obs()
+        self._to_text.handle(self._obs.flatten_dom_to_str(seen["dom_object"]))
+        marks = self._obs.overlay_som(seen["screenshot"], seen["extra_element_properties"])
+        pictures = {"set_of_marks": self._png(marks), "screenshot": self._png(seen["screenshot"])}
+        text = self._text(seen)
+        took = 1000 * (time.perf_counter() - began)
+        found = sum(picture.startswith(PICTURE) for picture in pictures.values())
+        size = len(_json(seen, text, pictures))
+        return Page(took, seen["url"], text, seen["last_action_error"], found, size)
+
+    def _png(self, pixels: Any) -> str:
+        image = self._image.fromarray(pixels)
+        if image.mode == "RGBA":
+            image = image.convert("RGB")
+        file = io.BytesIO()
+        image.save(file, format="PNG")
+        return PICTURE + base64.b64encode(file.getvalue()).decode()
+
+    def _text(self, seen: Mapping[str, Any]) -> str:
+        """The text for the agent, as far as it depends on the page."""
+        tree = self._obs.flatten_axtree_to_str(
+            seen["axtree_object"],
+            extra_properties=seen["extra_element_properties"],
+            with_clickable=True,
+            skip_generic=False,
+            filter_visible_only=False,
+        )
+        return (
+            f"[Current URL: {seen['url']}]\n[Focused element bid: {seen['focused_element_bid']}]\n\n"
+            f"============== BEGIN accessibility tree ==============\n{tree}\n"
+            "============== END accessibility tree ==============\n"
+        )
+
+    def close(self) -> None:
+        self._env.close()
+
+
+class _NoChat:
+    """In place of the chat, whose window is a browser of its own."""
+
+    def __init__(self, **_: object) -> None:
+        self.messages: list[dict[str, object]] = []
+
+    def add_message(self, role: str, msg: str) -> None:
+        self.messages.append({"role": role, "timestamp": time.time(), "message": msg})
+
+    def close(self) -> None:
+        """Nothing was opened."""
+
+
+def _json(seen: Mapping[str, Any], text: str, pictures: Mapping[str, str]) -> str:
+    """The answer, with the fields that grow with the page."""
+    same = ("url", "focused_element_bid")
+    extras = {
+        **{name: seen[name] for name in same},
+        "open_pages_urls": list(seen["open_pages_urls"]),
+        "active_page_index": seen["active_page_index"].item(),
+        "last_browser_action": seen["last_action"],
+        "last_browser_action_error": seen["last_action_error"],
+        **pictures,
+    }
+    return json.dumps({"observation": "browse", "content": text, "extras": extras})

@@ -1,1 +1,0 @@
-"""The terminal: commands, their output while they run, sessions, and what all that costs."""

@@ -1,0 +1,81 @@
+"""Real servers on loopback that answer as a test tells them to."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from benchmarks.harness import REFERENCE
+from benchmarks.peers.openhands import OpenHandsApi
+from benchmarks.peers.server import Peer, Server
+
+#: From the path and the body of a request to status and body of its answer; a list is a stream of events.
+Answer = Callable[[str, Any], tuple[int, Any]]
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Answering
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """No log."""
+
+    def do_GET(self) -> None:
+        self.reply(*self.server.answer(self.path, None))
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.reply(*self.server.answer(self.path, json.loads(body)))
+
+    def reply(self, status: int, content: Any) -> None:
+        is_stream = isinstance(content, list)
+        data = b"" if is_stream else json.dumps(content).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "text/event-stream" if is_stream else "application/json")
+        self.send_header(
+            *(("Transfer-Encoding", "chunked") if is_stream else ("Content-Length", str(len(data))))
+        )
+        self.end_headers()
+        self.wfile.write(data)
+        if is_stream:
+            for name, text in content:
+                event = f"event: {name}\r\ndata: {text}\r\n\r\n".encode()
+                for piece in (event[:-3], event[-3:]):  # cut within its end
+                    self.wfile.write(b"%x\r\n%b\r\n" % (len(piece), piece))
+            self.wfile.write(b"0\r\n\r\n")
+
+
+class Answering(ThreadingHTTPServer):
+    request_queue_size = 64
+
+    def __init__(self, answer: Answer) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.answer = answer
+
+
+class GivenPeer(Peer):
+    """A server that already runs."""
+
+    api = OpenHandsApi
+    has_cells = has_mcp = True
+
+    def __init__(self, url: str, name: str) -> None:
+        self.given_url, self.given_key, self.name = url, "the-key", name
+
+
+@contextmanager
+def answering(answer: Answer, name: str = REFERENCE) -> Iterator[Server]:
+    """A server with the OpenHands API that answers in this way."""
+    with Answering(answer) as http:
+        serving = threading.Thread(target=http.serve_forever, args=(0.01,))
+        serving.start()
+        try:
+            with GivenPeer(f"http://127.0.0.1:{http.server_port}", name).start() as server:
+                yield server
+        finally:
+            http.shutdown()
+            serving.join()
