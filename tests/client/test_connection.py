@@ -207,7 +207,7 @@ async def test_a_server_that_knows_no_keys_is_not_sent_an_action_twice() -> None
 async def test_the_deadline_is_for_all_attempts_together() -> None:
     async with connected(f"http://127.0.0.1:{free_port()}", 100) as connection:
         with pytest.raises(BoxUnreachable):
-            await connection.request("GET", "/alive", limit=0.3)
+            await connection.request("GET", "/alive", limit=3)
 
 
 async def test_large_uploads_and_downloads_pass_in_pieces(box: RunningBox, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from glovebox.errors import BadSession
 from glovebox.protocol.observations import CmdOutputObservation, ErrorObservation
 from glovebox.protocol.terminal import Limits
-from tests.box.terminal.console import Console
+from tests.box.terminal.console import Console, eventually
 from tests.box.terminal.test_lifetime import running
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
@@ -52,7 +52,7 @@ async def test_a_command_with_too_many_processes_is_ended(shell: Console) -> Non
     assert "processes; its limit is 4.]" in answer.metadata.suffix
     started = [int(line.split()[1]) for line in answer.content.splitlines() if line.startswith("[")]
     assert len(started) > 4
-    assert not any(running(pid) for pid in started)
+    await eventually(lambda: not any(running(pid) for pid in started), "the end of all of them")
 
 
 async def test_a_command_that_writes_too_large_a_file_is_ended(shell: Console) -> None:
