@@ -88,6 +88,8 @@ class Bash:
         self.replayed.set()
         #: The input that typed the last command of an earlier server, if it came to that.
         self._typed_number = 0
+        #: Some of what it printed is lost.
+        self._lost = False
         #: Where in the log the newest line that somebody else entered begins.
         self._entered_at = -1
         #: The newest report.
@@ -207,8 +209,12 @@ class Bash:
     # After a restart of the server.
 
     def _caught_up(self) -> None:
-        """Everything that was printed before is known again."""
+        """Everything that was printed before is known again, as far as it was not lost."""
         self._replay_until = None
+        if self._lost and self._phase in (_Phase.RUNNING, _Phase.DOUBT):
+            self._cancel_timer()
+            self._later(self._find_out())
+            return
         self.replayed.set()
         if self._phase is _Phase.TYPED and self.channel.inputs < self._typed_number:
             self._type_command()
@@ -219,6 +225,14 @@ class Bash:
         self._later(self._see_image())
         if self.busy:
             self._expect_output()
+
+    async def _find_out(self) -> None:
+        """Have a shell of which marks are lost report before it is used, if it is at its prompt."""
+        await self._see_image()
+        await self._look(self._run)
+        if self._phase is _Phase.REPAIR:
+            await asyncio.wait([self._run.ended], timeout=_STALL)
+        self.replayed.set()
 
     def _send(self, data: bytes) -> None:
         if self._channel is not None and self._replay_until is None:
@@ -256,6 +270,7 @@ class Bash:
     def _doubt_everything(self, offset: int) -> None:
         """Marks may be among the output that is lost: a shell at its prompt has to report again."""
         self._parser = MarkParser()
+        self._lost = True
         if self._phase is _Phase.TYPED and self.channel.inputs >= self._typed_number:
             self._run.begin(offset)
             self._phase = _Phase.RUNNING

@@ -54,8 +54,8 @@ async def restore_sessions(
     """
     held = {one.number: one for one in await holder.find()}
     stories = await threads.run(_read_stories, state)
-    if not holder.connected and (state.damaged or any(story.identity for story in stories)):
-        await threads.run(end_unreachable, state.path)
+    if not holder.connected:
+        await threads.run(_end_unreachable, state, stories)
     group = account.gid if account and account.switch else None
     for story in stories:
         session = await make(story.opened)
@@ -90,6 +90,12 @@ def _read_stories(state: StateDirectory) -> list[Story]:
         else:
             stories.append(story)
     return stories
+
+
+def _end_unreachable(state: StateDirectory, stories: list[Story]) -> None:
+    """End a holder that cannot be found any more, if there may be one. Blocks."""
+    if state.damaged or any(story.identity for story in stories):
+        end_unreachable(state.path)
 
 
 async def _delivery(story: Story, group: int | None, threads: Threads) -> Delivery | None:

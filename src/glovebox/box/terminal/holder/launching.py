@@ -25,7 +25,7 @@ _END_LIMIT = 10.0
 
 def end_unreachable(directory: str) -> None:
     """End the holder of a state directory whose socket is gone, as nobody could use its shells. Blocks."""
-    for pid in filter(str.isdigit, os.listdir("/proc")):
+    for pid in filter(str.isdigit, os.listdir("/proc") if os.path.isdir("/proc") else ()):
         with contextlib.suppress(OSError):
             if not _holds(pid, directory):
                 continue
