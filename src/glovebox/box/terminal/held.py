@@ -44,6 +44,7 @@ class HeldChannel:
         self._holder = holder
         self._receiver = receiver
         self._end = position
+        self._ends: set[int] = set()
         self._reading = False
         self._hung_up = False
         self._told = False
@@ -51,14 +52,19 @@ class HeldChannel:
         self.opened: asyncio.Future[None] = holder.loop.create_future()
         self.closed = asyncio.Event()
 
-    def write(self, data: bytes, awaited: bytes = b"") -> None:
+    def write(self, data: bytes, token: str = "") -> None:
         """Type something, once: each input has a number, and the holder takes no number twice."""
         self.inputs += 1
         number = wire.OFFSET.pack(self.inputs)
-        if awaited:
-            self._holder.send(wire.COMMAND, self.number, number + awaited + b"\0" + data)
+        if token:
+            self._ends = set()
+            self._holder.send(wire.COMMAND, self.number, number + token.encode() + b"\0" + data)
         else:
             self._holder.send(wire.INPUT, self.number, number + data)
+
+    def confirmed(self, offset: int) -> bool:
+        """Whether the end mark at this place of the log was printed by the shell itself."""
+        return offset in self._ends
 
     def resize(self, rows: int, columns: int) -> None:
         """Change the size of the terminal."""
@@ -71,6 +77,10 @@ class HeldChannel:
             await self.closed.wait()
         self.files.close()
         self._tell_end(None)
+
+    def confirm(self, ends: list[int]) -> None:
+        """The shell itself printed the end marks at these places."""
+        self._ends.update(ends)
 
     def news(self, end: int) -> None:
         """The log has grown."""
@@ -193,6 +203,7 @@ class Holder(asyncio.Protocol):
             files.begin_segment(start, path)
         channel = HeldChannel(self, held.number, held.name, receiver, files, position)
         channel.pid, channel.inputs = held.pid, held.inputs
+        channel.confirm(held.ends)
         self._channels[held.number] = channel
         self.loop.call_soon(channel.news, held.end)
         if held.exited:
@@ -254,7 +265,7 @@ class Holder(asyncio.Protocol):
         news: dict[int, bytes] = {}
         for kind, number, payload in self._frames.feed(data):
             if kind == wire.NEWS:
-                news[number] = payload  # the newest is enough
+                news[number] = payload  # the newest is enough: it has all that the one before had
                 continue
             self._tell(news)
             self._hear(kind, number, payload)
@@ -292,7 +303,9 @@ class Holder(asyncio.Protocol):
             if number in self._early:
                 self._early[number].append((kind, payload))
         elif kind == wire.NEWS:
-            channel.news(wire.OFFSET.unpack(payload)[0])
+            end, *ends = wire.parse_offsets(payload)
+            channel.confirm(ends)
+            channel.news(end)
         elif kind == wire.OPENED:
             channel.pid = int(payload)
             if not channel.opened.done():  # whoever asked for it may have gone

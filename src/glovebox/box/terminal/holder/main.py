@@ -139,7 +139,8 @@ class Holder:
         except OSError as error:
             self._send(wire.REFUSED, number, wire.fields(str(error)))
             return
-        terminal = self._terminals[number] = Terminal(number, spec.name, source, log, scratch)
+        terminal = Terminal(number, spec.name, source, log, scratch, spec.token.encode())
+        self._terminals[number] = terminal
         self._watch(terminal, _IN)
         self._send(wire.OPENED, number, wire.fields(source.pid))
         self._read(terminal)
@@ -317,10 +318,11 @@ class Holder:
             (count,) = wire.OFFSET.unpack_from(payload)
             data = payload[wire.OFFSET.size :]
             if kind == wire.COMMAND:
-                last, _, data = data.partition(b"\0")
-                terminal.hush(last)
+                token, _, data = data.partition(b"\0")
             if count > terminal.inputs:  # a server that came back may say again what was heard
                 terminal.inputs = count
+                if kind == wire.COMMAND:
+                    terminal.expect(token)
                 self._type(terminal, data)
         elif kind == wire.RESIZE:
             rows, columns = wire.parse_fields(payload)
@@ -355,7 +357,8 @@ class Holder:
             if terminal.dirty and (not terminal.quiet_until or time.monotonic() >= terminal.quiet_until):
                 terminal.dirty = False
                 terminal.quiet_until = 0.0
-                self._outbox += wire.frame(wire.NEWS, terminal.number, wire.OFFSET.pack(terminal.log.end))
+                news = wire.offsets(terminal.log.end, *terminal.ends.confirmed)
+                self._outbox += wire.frame(wire.NEWS, terminal.number, news)
         if self._outbox:
             self._flush()
 
