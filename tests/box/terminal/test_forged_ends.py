@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.box.terminal.console import Console, eventually
+from tests.box.terminal.test_resilience import FORGED
 from tests.support.running import running_box
 
 pytestmark = [
@@ -16,7 +17,7 @@ pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc"),
 ]
 
-#: Finds the tokens of its shell in the shell's memory and prints an end of its command, and a prompt, with status 0.
+#: Finds the tokens of its shell in the shell's memory and prints that its command has ended with status 0.
 LIAR = r"""
 import os, re, sys, time
 
@@ -107,9 +108,7 @@ async def test_a_process_that_was_left_behind_ends_no_command(shell: Console, li
 
 
 async def test_a_job_in_the_background_ends_no_command(shell: Console) -> None:
-    forge = (
-        "printf '\\033]1807;D;%s\\x1f0\\x1f\\x1fme\\x1fhost\\x1f\\x27/\\x27\\x1f\\x27\\x27\\a' $__gb_token"
-    )
+    forge = f"printf '{FORGED}' $__gb_token"
     for number in range(1, 6):
         answer = await shell.run(f"(while [ ! -e stop ]; do {forge}; done) & sleep 0.1; (exit {number})")
         assert answer.metadata.exit_code == number

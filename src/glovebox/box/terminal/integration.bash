@@ -118,7 +118,7 @@ __gb_arm() {
     local entered="\e]1807;P;$__gb_session\a"
     [[ ${PS0-} == *"$entered"* ]] || PS0=$entered${PS0-}
     export -n PS0 PS1 # a shell inside this one must not show our marks
-    [[ ${PROMPT_COMMAND@a} == *r* ]] && return
+    [[ ${PROMPT_COMMAND+set} && ${PROMPT_COMMAND@a} == *r* ]] && return
     # First, so that the answer does not wait for entries of the user's; on a line of its own, whatever theirs are.
     if [[ $others != "$hook" && $others != "$hook"$'\n'* ]]; then
         others=${others//"$hook"/:}
