@@ -11,9 +11,9 @@ import subprocess
 
 from glovebox.box.keeping import Launched
 from glovebox.box.terminal.channel import Receiver
-from glovebox.box.terminal.holder import wire
+from glovebox.box.terminal.holder import launching, wire
 from glovebox.box.terminal.holder.launching import HolderProcess
-from glovebox.box.terminal.holder.main import ERROR_LOG, SOCKET
+from glovebox.box.terminal.holder.main import ERROR_LOG
 from glovebox.box.terminal.holder.source import ShellSpec
 from glovebox.box.terminal.log import PIECE, LogFiles
 from glovebox.box.threads import Threads
@@ -25,8 +25,11 @@ _OTHER_VERSION = (
     "The shells of {directory} are held by another version of Glovebox. End them with that version, or "
     "choose another --state-dir."
 )
-#: How long a holder may take to say something.
+_REFUSED = "The process that holds the shells of {directory} does not let this server in; see {log}."
+_SILENT = "The process that holds the shells does not answer."
+#: How long a holder may take to say something, and to end everything.
 _ANSWER_LIMIT = 10.0
+_END_LIMIT = 30.0
 
 
 class HeldChannel:
@@ -77,6 +80,15 @@ class HeldChannel:
             await self.closed.wait()
         self.files.close()
         self._tell_end(None)
+
+    def resume(self, held: wire.Held) -> None:
+        """Learn how far the shell has come."""
+        for start, path in held.segments:
+            self.files.begin_segment(start, path)
+        self.confirm(held.ends)
+        self._holder.loop.call_soon(self.news, held.end)
+        if held.exited:
+            self._holder.loop.call_soon(self.exited, held.status)
 
     def confirm(self, ends: list[int]) -> None:
         """The shell itself printed the end marks at these places."""
@@ -129,17 +141,23 @@ class Holder(asyncio.Protocol):
         directory: str,
         threads: Threads,
         *,
+        lock: int,
         program: str | None,
         patience: float,
         keep_log: int,
         launched: Launched | None = None,
     ) -> None:
-        """`program` is the tmux to use, if it is to be tmux. `launched` is used when the first is needed."""
+        """`lock` is a descriptor of the directory's lock, `program` the tmux to use, if it is to be tmux.
+
+        `launched` is used when the first holder is needed.
+        """
         self.loop = asyncio.get_running_loop()
         self._directory = directory
         self._threads = threads
+        self._lock = lock
+        #: Whether it can be found again when the connection is lost.
+        self._lasting = patience > 0
         self._arguments = [
-            directory,
             str(patience),
             str(keep_log),
             "tmux" if program else "pty",
@@ -153,6 +171,9 @@ class Holder(asyncio.Protocol):
         self._channels: dict[int, HeldChannel] = {}
         self._lost = asyncio.Event()
         self._connecting = asyncio.Lock()
+        self._recovery: asyncio.Task[None] | None = None
+        #: What is to be said when the connection is there again.
+        self._unsaid: list[bytes] = []
         self._leaving = False
         self._error_log = os.path.join(directory, ERROR_LOG)
         #: The number of the holder's process, whoever started it.
@@ -172,8 +193,11 @@ class Holder(asyncio.Protocol):
             StartupError: it is of another version.
         """
         async with self._connecting:
-            connection = await self._threads.run(_connect, self._directory)
-            return await self._meet(connection) if connection else []
+            return await self._find() or []
+
+    async def _find(self) -> list[wire.Held] | None:
+        connection = await self._threads.run(launching.connect, self._directory, self._lock)
+        return await self._meet(connection) if connection else None
 
     async def open(self, spec: ShellSpec, directory: str, scratch: str, receiver: Receiver) -> HeldChannel:
         """Start a shell whose output goes to a log in `directory`, and whose files are in `scratch`.
@@ -182,6 +206,8 @@ class Holder(asyncio.Protocol):
             OSError: it could not be started.
         """
         async with self._connecting:
+            if self._recovery is not None:
+                await asyncio.wait([self._recovery])
             if self._transport is None:
                 await self._meet(await self._threads.run(self._start))
         number = secrets.randbits(32)
@@ -198,16 +224,10 @@ class Holder(asyncio.Protocol):
 
     def adopt(self, held: wire.Held, directory: str, receiver: Receiver, position: int) -> HeldChannel:
         """Connect a shell that the holder has; its output is told again from `position` on."""
-        files = LogFiles(directory)
-        for start, path in held.segments:
-            files.begin_segment(start, path)
-        channel = HeldChannel(self, held.number, held.name, receiver, files, position)
+        channel = HeldChannel(self, held.number, held.name, receiver, LogFiles(directory), position)
         channel.pid, channel.inputs = held.pid, held.inputs
-        channel.confirm(held.ends)
         self._channels[held.number] = channel
-        self.loop.call_soon(channel.news, held.end)
-        if held.exited:
-            self.loop.call_soon(channel.exited, held.status)
+        channel.resume(held)
         for kind, payload in self._early.pop(held.number, ()):
             self.loop.call_soon(self._hear, kind, held.number, payload)
         return channel
@@ -218,18 +238,25 @@ class Holder(asyncio.Protocol):
 
     async def close(self, *, keep: bool) -> None:
         """End the holder and all its shells, or leave them for the next server."""
-        if self._transport is None:
-            return
         self._leaving = True
-        if keep:
-            self._transport.close()
-        else:
-            self.send(wire.QUIT)
-        await self._lost.wait()
+        pid = self.pid
+        if self._recovery is not None:
+            self._recovery.cancel()
+        if self._transport is not None:
+            if keep:
+                self._transport.close()
+            else:
+                self.send(wire.QUIT)
+            try:
+                async with asyncio.timeout(_END_LIMIT):
+                    await self._lost.wait()
+            except TimeoutError:
+                self._transport.abort()
+                launching.kill(pid)
         if self._process is not None and keep:
             self._process.returncode = 0  # left on purpose: nobody here waits for its end
         elif self._process is not None:
-            await self._threads.run(self._process.wait)
+            await self._threads.run(launching.wait_for, self._process)
 
     async def _meet(self, connection: socket.socket) -> list[wire.Held]:
         self._frames = wire.Frames()
@@ -240,23 +267,29 @@ class Holder(asyncio.Protocol):
             async with asyncio.timeout(_ANSWER_LIMIT):
                 return await self._welcome
         except TimeoutError:
-            raise StartupError("The process that holds the shells does not answer.") from None
+            self._transport.abort()
+            raise StartupError(_SILENT) from None
 
     def _start(self) -> socket.socket:
         """Start a holder that outlives this process. Blocks."""
         if self._process is not None:
-            self._process.wait()  # the one before, which is gone
+            launching.wait_for(self._process)  # the one before, which is gone, or cannot be talked to
         launched, self._launched = self._launched, None
         if launched is None or launched.process.poll() is not None:
             launched = HolderProcess(self._directory)
         self._process = launched.process
-        launched.order(self._arguments)
+        secret = secrets.token_hex(16)
+        if self._lasting:
+            launching.write_secret(self._directory, secret)
+        launched.order([self._directory, secret, *self._arguments])
         return launched.connection
 
     def send(self, kind: bytes, number: int = 0, payload: bytes = b"") -> None:
         """Tell the holder something; one that is gone is told nothing."""
         if self._transport is not None:
             self._transport.write(wire.frame(kind, number, payload))
+        elif self._recovery is not None:
+            self._unsaid.append(wire.frame(kind, number, payload))
 
     # What the transport tells.
 
@@ -272,18 +305,55 @@ class Holder(asyncio.Protocol):
         self._tell(news)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The holder is gone, and with it every shell."""
-        self._transport = self.pid = None
+        """The holder is gone, and with it every shell; or only the way to it."""
+        self._transport = None
         self._lost.set()
+        if self._welcome is not None and not self._welcome.done():
+            text = _REFUSED.format(directory=self._directory, log=self._error_log)
+            self._welcome.set_exception(StartupError(text))
+        elif self._lasting and not self._leaving and self._recovery is None:
+            self._recovery = self.loop.create_task(self._recover())
+        elif self._recovery is None:
+            self._give_up()
+
+    async def _recover(self) -> None:
+        """Find the holder again, and everything in it; or be without one."""
+        try:
+            held = await self._find()
+        except (StartupError, OSError) as error:
+            log.error("the process that holds the shells cannot be reached: %s", error)
+            held = None
+        self._recovery = None
+        unsaid, self._unsaid = self._unsaid, []
+        if held is None:
+            self._give_up()
+            return
+        log.warning("the connection to the process that holds the shells was lost, and is there again")
+        known = {one.number: one for one in held}
+        for number, channel in list(self._channels.items()):
+            if number in known:
+                channel.resume(known[number])
+            else:
+                del self._channels[number]
+                self._end_channel(channel)
+        if self._transport is not None:
+            self._transport.writelines(unsaid)
+
+    def _give_up(self) -> None:
+        """Every shell is gone with the holder."""
+        self.pid = None
         if not self._leaving:
             log.error("the process that held the shells has ended; see %s", self._error_log)
         channels, self._channels = self._channels, {}
         for channel in channels.values():
-            channel.closed.set()
-            if not channel.opened.done():
-                channel.opened.set_exception(OSError("the process that holds the shells has ended"))
-            elif not self._leaving:
-                channel.exited(None)
+            self._end_channel(channel)
+
+    def _end_channel(self, channel: HeldChannel) -> None:
+        channel.closed.set()
+        if not channel.opened.done():
+            channel.opened.set_exception(OSError("the process that holds the shells has ended"))
+        elif not self._leaving:
+            channel.exited(None)
 
     def _tell(self, news: dict[int, bytes]) -> None:
         for number, payload in news.items():
@@ -322,20 +392,3 @@ class Holder(asyncio.Protocol):
         elif kind == wire.CLOSED:
             del self._channels[number]
             channel.closed.set()
-
-
-def _connect(directory: str) -> socket.socket | None:
-    """A connection to the holder of a state directory, if there is one. Blocks."""
-    connection = socket.socket(socket.AF_UNIX)
-    try:
-        # By way of a descriptor, as the path of a socket may have 107 bytes only.
-        descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            connection.connect(f"/proc/self/fd/{descriptor}/{SOCKET}")
-        finally:
-            os.close(descriptor)
-    except OSError:
-        connection.close()
-        return None
-    connection.setblocking(False)
-    return connection

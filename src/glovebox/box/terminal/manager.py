@@ -129,6 +129,7 @@ class Terminal:
         self._holder = Holder(
             self._state.path,
             self._threads,
+            lock=self._state.lock,
             program=tmux,
             patience=self._orphan_seconds if self._state.persistent else 0,
             keep_log=self._log_size,

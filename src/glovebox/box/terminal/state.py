@@ -8,6 +8,7 @@ import os
 import shutil
 import tempfile
 
+from glovebox.box.terminal.holder.door import LOCK
 from glovebox.errors import StartupError
 
 _SESSIONS = "sessions"
@@ -31,15 +32,13 @@ class StateDirectory:
             self.path = os.path.abspath(path) if path else tempfile.mkdtemp(prefix="glovebox-state-")
             os.makedirs(os.path.join(self.path, _SESSIONS), 0o700, exist_ok=True)
             os.chmod(self.path, 0o700)
-            self._lock = os.open(
-                os.path.join(self.path, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600
-            )
+            self.lock = os.open(os.path.join(self.path, LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise StartupError(f"The state directory {path} cannot be used: {error}") from error
         try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            os.close(self._lock)
+            os.close(self.lock)
             raise StartupError(
                 f"Another box uses the state directory {self.path}. Stop it, or choose another --state-dir."
             ) from error
@@ -76,4 +75,4 @@ class StateDirectory:
         if not self.persistent:
             shutil.rmtree(self.path, ignore_errors=True)
         with contextlib.suppress(OSError):
-            os.close(self._lock)
+            os.close(self.lock)

@@ -7,6 +7,7 @@ import select
 import time
 
 from glovebox.box.terminal.holder import reaping, wire
+from glovebox.box.terminal.holder.door import Door
 from glovebox.box.terminal.holder.lean import signals, sockets
 from glovebox.box.terminal.holder.log import Log
 from glovebox.box.terminal.holder.pty import Pty
@@ -17,9 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-#: Where a server finds a holder that is already there, in the state directory.
-SOCKET = "holder.sock"
-#: In the same place: what went wrong.
+#: In the state directory: what went wrong.
 ERROR_LOG = "holder.log"
 TMUX_SOCKET = "tmux.sock"
 #: How long a shell and its jobs may take to end by themselves.
@@ -36,7 +35,12 @@ class Holder:
     """
 
     def __init__(
-        self, directory: str, *, patience: float, keep: int, open_source: Callable[[ShellSpec], Source]
+        self,
+        door: Door | None,
+        *,
+        patience: float,
+        keep: int,
+        open_source: Callable[[ShellSpec], Source],
     ) -> None:
         self._patience = patience
         self._keep = keep
@@ -60,16 +64,9 @@ class Holder:
         for ignored in (signals.SIGINT, signals.SIGHUP, signals.SIGPIPE):
             signals.signal(ignored, signals.SIG_IGN)
         self._poll.register(self._wakeup, _IN)
-        self._address = os.path.join(directory, SOCKET)
-        self._listener = sockets.socket(sockets.AF_UNIX, sockets.SOCK_STREAM)
-        os.chdir(directory)  # the path of a socket may have 107 bytes, that of a directory more
-        if os.path.exists(SOCKET):
-            os.unlink(SOCKET)
-        self._listener.bind(SOCKET)
-        os.chdir("/")
-        self._listener.listen(4)
-        self._listener.setblocking(False)
-        self._poll.register(self._listener.fileno(), _IN)
+        self._door = door
+        if door is not None:
+            self._poll.register(door.fileno(), _IN)
 
     def serve(self, server: sockets.socket) -> None:
         """Hold terminals until there are none to hold; begins with a server that is already connected."""
@@ -79,7 +76,8 @@ class Holder:
                 self._handle(descriptor, event)
             self._overdue()
             self._tell_news()
-        os.unlink(self._address)
+        if self._door is not None:
+            self._door.close()
         if self._server is not None:
             self._server.setblocking(True)
             self._flush()
@@ -99,9 +97,18 @@ class Holder:
         elif descriptor == self._wakeup:
             os.read(self._wakeup, 4096)
             self._reap()
-        elif descriptor == self._listener.fileno():
-            connected, _ = self._listener._accept()  # type: ignore[attr-defined]
-            self._greet(sockets.socket(fileno=connected))
+        elif self._door is not None and descriptor == self._door.fileno():
+            arrived, gone = self._door.admit()
+            for one in gone:
+                self._unregister(one)
+            if arrived >= 0:
+                self._poll.register(arrived, _IN)
+        elif self._door is not None and self._door.knows(descriptor):
+            server = self._door.hear(descriptor)
+            if not self._door.knows(descriptor):
+                self._unregister(descriptor)
+            if server is not None:
+                self._greet(server)
         elif self._server is not None and descriptor == self._server.fileno():
             if event & _OUT:
                 self._flush()
@@ -114,6 +121,8 @@ class Holder:
         due += [one.quiet_until for one in self._terminals.values() if one.dirty and one.quiet_until]
         if self._abandoned is not None:
             due.append(self._abandoned + self._patience)
+        if self._door is not None and self._door.deadline is not None:
+            due.append(self._door.deadline)
         return max(0.0, min(due) - time.monotonic()) * 1000 + 1 if due else None
 
     def _overdue(self) -> None:
@@ -125,6 +134,10 @@ class Holder:
                     self._end(terminal)
                 else:
                     self._exit(terminal)
+        if self._door is not None:
+            for guest in self._door.late():
+                self._unregister(guest)
+                self._door.dismiss(guest)
         if self._abandoned is not None and now >= self._abandoned + self._patience:
             self._abandoned = None
             self._quit()
@@ -372,7 +385,7 @@ def main() -> None:
     orders = _orders(server)
     if not orders:
         return  # nobody needs it
-    directory, patience, keep, kind, program = orders
+    directory, secret, patience, keep, kind, program = orders
     _detach(directory)
     reaping.adopt_orphans()
     close = None
@@ -386,7 +399,9 @@ def main() -> None:
         def open_source(spec: ShellSpec) -> Source:
             return Pty(spec) if spec.plain else tmux.open(spec)
 
-    holder = Holder(directory, patience=float(patience), keep=int(keep), open_source=open_source)
+    # Without patience there is no next server.
+    door = Door(directory, secret) if float(patience) else None
+    holder = Holder(door, patience=float(patience), keep=int(keep), open_source=open_source)
     try:
         holder.serve(server)
     finally:

@@ -17,7 +17,8 @@ HEADER = struct.Struct("<cII")
 OFFSET = struct.Struct("<Q")
 
 #: From the server.
-BEGIN = b"b"  # first of all, fields: directory, patience, bytes of a log to keep, kind of terminal, program
+BEGIN = b"b"  # first, fields: directory, secret, patience, bytes of a log to keep, kind of terminal, program
+HELLO = b"h"  # first from a server that finds a holder: the secret, and with it a descriptor of the lock
 OPEN = b"o"  # fields: directories of the log and of the shell's files, then those of a ShellSpec
 INPUT = b"i"  # number of this input, bytes to type
 COMMAND = b"t"  # number of this input, token of the command that it begins, NUL, bytes to type
@@ -106,6 +107,11 @@ class Frames:
 
     def __init__(self) -> None:
         self._held = bytearray()
+
+    @property
+    def size(self) -> int:
+        """How many bytes have come of a frame that is not complete."""
+        return len(self._held)
 
     def feed(self, data: bytes) -> list[tuple[bytes, int, bytes]]:
         """The complete frames so far: kind, number, payload."""
