@@ -260,8 +260,13 @@ class Bash:
             self._channel.write(data, token)
 
     def _type_command(self) -> None:
-        line = _DISCARD_LINE + integration.command_line(self._run.token) + b"\r"
-        self.channel.write(line, self._run.token)
+        self.channel.write(_DISCARD_LINE + self._command_line() + b"\r", self._run.token)
+
+    def _command_line(self) -> bytes:
+        delivery = self._delivery
+        return integration.command_line(
+            self._run.token, delivery.command if delivery is not None and delivery.moved else ""
+        )
 
     # What the channel tells.
 
@@ -308,7 +313,7 @@ class Bash:
         elif mark.token != self._run.token:
             self._printed(mark.raw, at)  # a stale one, or an imitation
         elif mark.kind == "C" and self._phase is _Phase.TYPED:
-            self._stray.append(_without_echo(bytes(self._echo), self._run.token, trap=self._debug_trap))
+            self._stray.append(_without_echo(bytes(self._echo), self._command_line(), trap=self._debug_trap))
             if self.touched:  # a line that somebody began to type and left is not output
                 whole, self._stray, self.touched = self._stray.take().data, Output(), False
                 self._stray.append(whole[: whole.rfind(b"\n") + 1])
@@ -525,9 +530,9 @@ class Bash:
             self._timer = None
 
 
-def _without_echo(data: bytes, token: str, *, trap: bool) -> bytes:
+def _without_echo(data: bytes, line: bytes, *, trap: bool) -> bytes:
     """The lines that were printed while a line was typed, without it and what a trace or trap said of it."""
-    before, _, after = data.partition(integration.command_line(token))
+    before, _, after = data.partition(line)
     before = before[: before.rfind(b"\n") + 1]  # the rest is the prompt, drawn again
     _, _, rest = after.partition(b"\n")
     return before if trap or b"__gb" in rest else before + rest

@@ -25,14 +25,14 @@ __gb_name=/proc/$$/comm
 readonly __gb_name
 alias git='git --no-pager'
 
-# Fetch the command for token $1. The typed line evaluates it afterwards, at top level, so that
+# Fetch the command for token $1, from the file $2 if that is another. The typed line evaluates it afterwards, at top level, so that
 # `declare`, `local`, traps and job control behave as if it had been typed.
 __gb() {
     __gb_status=$?
     local - text
     set +eux
     __gb_token=$1 __gb_count=0
-    mapfile -d '' -n 1 -t text <"$__gb_file" ||
+    mapfile -d '' -n 1 -t text <"${2-$__gb_file}" ||
         text=('echo "glovebox: the command could not be read" >&2; false')
     # A status other than 0 is handed on from the left of `&&`, where neither `set -e` nor an ERR trap sees it.
     if ((__gb_status)); then

@@ -7,7 +7,9 @@ begins and `D` ends a command's output. `H` says that the user's own hooks, whic
 
 from __future__ import annotations
 
+import os
 import re
+import shlex
 from pathlib import Path
 
 import msgspec
@@ -92,13 +94,16 @@ def startup(*, directory: str) -> str:
     return f"[[ -f ~/.bashrc ]] && . ~/.bashrc\n. {directory}/{HOOKS_FILE}\n"
 
 
-def command_line(token: str) -> bytes:
+def command_line(token: str, file: str = "") -> bytes:
     """The line to type to run the command that waits in the file; short, as readline takes its time.
+
+    `file` is only named if it is another than the shell knows.
 
     The token is typed because nothing that is typed can be read again: a program that finds the file learns
     nothing from it.
     """
-    return b' \\__gb %s;\\eval "$__gb"' % token.encode()
+    words = f"{token} {shlex.quote(file)}" if file else token
+    return b' \\__gb %s;\\eval "$__gb"' % os.fsencode(words)
 
 
 def signs(name: str, token: str) -> bool:

@@ -81,8 +81,12 @@ def remove_tree(path: str) -> None:
     It may be the sandbox user's, who may be changing it just then, so links are never followed.
     """
     try:
-        for name in os.listdir(path):
-            os.unlink(os.path.join(path, name))
+        directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            for name in os.listdir(directory):
+                os.unlink(name, dir_fd=directory)
+        finally:
+            os.close(directory)
         os.rmdir(path)
     except OSError:  # it holds directories, or the server was faster
         import shutil  # takes memory, which most holders can save
