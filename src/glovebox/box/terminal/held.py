@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import secrets
@@ -27,9 +28,11 @@ _OTHER_VERSION = (
 )
 _REFUSED = "The process that holds the shells of {directory} does not let this server in; see {log}."
 _SILENT = "The process that holds the shells does not answer."
-#: How long a holder may take to say something, and to end everything.
+#: How long a holder may take to say something.
 _ANSWER_LIMIT = 10.0
-_END_LIMIT = 30.0
+#: And how long to end a shell, or all that is left: together less than a plugin may take to stop.
+_CLOSE_LIMIT = 6.0
+_END_LIMIT = 3.0
 
 
 class HeldChannel:
@@ -77,7 +80,9 @@ class HeldChannel:
         """End the shell and everything it started."""
         if self._holder.connected and not self.closed.is_set():
             self._holder.send(wire.CLOSE, self.number)
-            await self.closed.wait()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_CLOSE_LIMIT):
+                    await self.closed.wait()
         self.files.close()
         self._tell_end(None)
 

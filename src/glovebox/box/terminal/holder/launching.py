@@ -15,7 +15,7 @@ from glovebox.box.terminal.holder import wire
 from glovebox.box.terminal.holder.door import SECRET, SOCKET
 
 #: How many seconds a holder that has lost its server may take to end.
-_END_LIMIT = 10.0
+_END_LIMIT = 3.0
 _START = (
     "import sys; sys.path.insert(0, sys.argv[1]); from glovebox.box.terminal.holder.main import main; main()"
 )

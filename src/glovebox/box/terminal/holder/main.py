@@ -13,6 +13,7 @@ from glovebox.box.terminal.holder.log import Log
 from glovebox.box.terminal.holder.pty import Pty
 from glovebox.box.terminal.holder.source import ShellSpec, Source
 from glovebox.box.terminal.holder.terminal import Terminal
+from glovebox.box.terminal.processes import Process
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,6 +24,9 @@ ERROR_LOG = "holder.log"
 TMUX_SOCKET = "tmux.sock"
 #: How long a shell and its jobs may take to end by themselves.
 _GRACE = 0.5
+#: When more shells than a few end, what they leave is looked for together, after so long.
+_FEW = 4
+_TOGETHER = 0.05
 _RECEIVE = 262_144
 _IN = select.POLLIN
 _OUT = select.POLLOUT
@@ -54,6 +58,8 @@ class Holder:
         #: The server does not take any more just now.
         self._full = False
         self._abandoned: float | None = None
+        #: Shells that are to be closed before anything else is waited for.
+        self._dismissed: list[Terminal] = []
         self._quitting = False
         self._wakeup, wake = os.pipe()
         for descriptor in (self._wakeup, wake):
@@ -74,6 +80,8 @@ class Holder:
         while not (self._quitting and not self._terminals):
             for descriptor, event in self._poll.poll(self._wait()):
                 self._handle(descriptor, event)
+            dismissed, self._dismissed = self._dismissed, []
+            self._close(dismissed)
             self._overdue()
             self._tell_news()
         if self._door is not None:
@@ -88,7 +96,7 @@ class Holder:
         if terminal := self._by_descriptor.get(descriptor):
             if terminal.closing:
                 self._unwatch(terminal)
-                terminal.deadline = time.monotonic()
+                self._end_soon(terminal)
                 return
             if event & _OUT:
                 self._type(terminal)
@@ -117,6 +125,8 @@ class Holder:
 
     def _wait(self) -> float | None:
         """Milliseconds until something is due."""
+        if self._dismissed:
+            return 0
         due = [terminal.deadline for terminal in self._terminals.values() if terminal.deadline is not None]
         due += [one.quiet_until for one in self._terminals.values() if one.dirty and one.quiet_until]
         if self._abandoned is not None:
@@ -127,13 +137,12 @@ class Holder:
 
     def _overdue(self) -> None:
         now = time.monotonic()
-        for terminal in list(self._terminals.values()):
-            if terminal.deadline is not None and now >= terminal.deadline:
-                terminal.deadline = None
-                if terminal.closing:
-                    self._end(terminal)
-                else:
-                    self._exit(terminal)
+        due = [one for one in self._terminals.values() if one.deadline is not None and now >= one.deadline]
+        for terminal in due:
+            terminal.deadline = None
+            if not terminal.closing:
+                self._exit(terminal)
+        self._end([terminal for terminal in due if terminal.closing])
         if self._door is not None:
             for guest in self._door.late():
                 self._unregister(guest)
@@ -229,52 +238,66 @@ class Holder:
                 while not terminal.exited and not terminal.closing and terminal.source.status() is not None:
                     self._read(terminal)
                 if terminal.closing:
-                    terminal.deadline = time.monotonic()
+                    self._end_soon(terminal)
 
-    def _close(self, terminal: Terminal) -> None:
-        """Begin to end a shell: it is told, then everything it started is killed."""
-        if terminal.closing:
-            return
-        terminal.closing = True
-        self._unwatch(terminal)
-        gone = terminal.source.status() is not None
-        terminal.relatives = reaping.family(terminal.source.pid, terminal.name, ended=gone)
-        terminal.source.hang_up()
-        if not gone:
-            reaping.signal(terminal.source.pid, signals.SIGHUP)
-            reaping.signal(terminal.source.pid, signals.SIGCONT)
-        terminal.deadline = time.monotonic() + (0 if gone else _GRACE)
-        if not gone and not isinstance(terminal.source, Pty):
-            self._await_end(terminal)
+    def _close(self, terminals: list[Terminal]) -> None:
+        """Begin to end shells: they are told, then everything they started is killed."""
+        for terminal, relatives in self._with_relatives(terminals):
+            self._unwatch(terminal)
+            gone = terminal.source.status() is not None
+            terminal.relatives = relatives
+            terminal.source.hang_up()
+            if not gone:
+                reaping.signal(terminal.source.pid, signals.SIGHUP)
+                reaping.signal(terminal.source.pid, signals.SIGCONT)
+            terminal.deadline = time.monotonic() + (0 if gone else _GRACE)
+            if not gone and not isinstance(terminal.source, Pty):
+                self._await_end(terminal)
+
+    def _with_relatives(self, terminals: list[Terminal]) -> list[tuple[Terminal, list[Process]]]:
+        if not terminals:
+            return []
+        shells = [(one.source.pid, one.name, one.source.status() is not None) for one in terminals]
+        return list(zip(terminals, reaping.families(shells)))  # noqa: B905  as many of one as of the other
+
+    def _end_soon(self, terminal: Terminal) -> None:
+        crowd = sum(one.closing for one in self._terminals.values()) > _FEW
+        soon = time.monotonic() + (_TOGETHER if crowd else 0.0)
+        terminal.deadline = soon if terminal.deadline is None else min(soon, terminal.deadline)
 
     def _await_end(self, terminal: Terminal) -> None:
         """Hear of the end of a shell that is not our child."""
         try:
             terminal.leave = os.pidfd_open(terminal.source.pid)
         except ProcessLookupError:  # gone already
-            terminal.deadline = time.monotonic()
+            self._end_soon(terminal)
             return
         except (OSError, AttributeError):  # a system without it
             return
         self._by_descriptor[terminal.leave] = terminal
         self._poll.register(terminal.leave, _IN)
 
-    def _end(self, terminal: Terminal) -> None:
-        gone = terminal.source.status() is not None
-        late = reaping.family(terminal.source.pid, terminal.name, ended=gone)
-        reaping.end([*terminal.relatives, *late])
-        del self._terminals[terminal.number]
-        self._unwatch(terminal)
-        if terminal.leave >= 0:
-            os.close(terminal.leave)
-        terminal.log.close()
-        reaping.remove_tree(terminal.scratch)
-        self._send(wire.CLOSED, terminal.number)
+    def _end(self, terminals: list[Terminal]) -> None:
+        for terminal, late in self._with_relatives(terminals):
+            reaping.end([*terminal.relatives, *late])
+            del self._terminals[terminal.number]
+            self._unwatch(terminal)
+            if terminal.leave >= 0:
+                os.close(terminal.leave)
+            terminal.log.close()
+            reaping.remove_tree(terminal.scratch)
+            self._send(wire.CLOSED, terminal.number)
 
     def _quit(self) -> None:
         self._quitting = True
         for terminal in self._terminals.values():
-            self._close(terminal)
+            self._dismiss(terminal)
+
+    def _dismiss(self, terminal: Terminal) -> None:
+        """Have a shell closed, together with others that are to be closed now."""
+        if not terminal.closing:
+            terminal.closing = True
+            self._dismissed.append(terminal)
 
     # The server.
 
@@ -324,7 +347,7 @@ class Holder:
             if kind == wire.CLOSE:
                 self._send(wire.CLOSED, number)
         elif kind == wire.CLOSE:
-            self._close(terminal)
+            self._dismiss(terminal)
         elif terminal.closing or terminal.exited:
             return
         elif kind in (wire.INPUT, wire.COMMAND):
