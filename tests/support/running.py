@@ -8,7 +8,7 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -53,9 +53,13 @@ class RunningBox:
 
 @contextlib.contextmanager
 def running_box(
-    workspace: Path, *flags: str, key: str = KEY, environment: dict[str, str] | None = None
+    workspace: Path,
+    *flags: str,
+    key: str = KEY,
+    environment: dict[str, str] | None = None,
+    prefix: Sequence[str] = (),
 ) -> Iterator[RunningBox]:
-    """Start a box, and end it and all it started."""
+    """Start a box, and end it and all it started; `prefix` is the command that starts it, if another does."""
     inherited = {name: value for name, value in os.environ.items() if name != "SESSION_API_KEY"}
     inherited["GLOVEBOX_VIEWER_URL_FILE"] = str(workspace.parent / f"{workspace.name}-viewer-url")
     inherited["HOME"] = str(workspace.parent)  # whatever the tester's shell does at its start stays out
@@ -63,7 +67,7 @@ def running_box(
     if key:
         inherited["SESSION_API_KEY"] = key
     process = subprocess.Popen(
-        [sys.executable, "-m", "glovebox", "serve", "0", "--working-dir", str(workspace), *flags],
+        [*prefix, sys.executable, "-m", "glovebox", "serve", "0", "--working-dir", str(workspace), *flags],
         stdout=subprocess.PIPE,
         stderr=None,
         text=True,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import signal
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psutil
@@ -98,3 +100,33 @@ def test_nothing_is_left_of_a_box_that_is_stopped_while_its_plugins_start(tmp_pa
         box.process.terminate()
         box.process.wait(LIMIT)
         wait_until(lambda: not living(processes), what="the end of all processes")
+
+
+def test_many_sessions_end_together(tmp_path: Path) -> None:
+    with running_box(tmp_path / "ws") as box:
+
+        def open_session(number: int) -> int:
+            shown = box.run("setsid sleep 1000 & echo $$", session=f"session{number}")
+            return int(shown.split()[-1])
+
+        with ThreadPoolExecutor(4) as threads:
+            shells = list(threads.map(open_session, range(60)))
+        assert len(set(shells)) == 60
+        processes = psutil.Process(box.process.pid).children(recursive=True)
+        assert len(processes) > 120
+        began = time.monotonic()
+        box.process.terminate()
+        assert box.process.wait(LIMIT) == 0
+        assert time.monotonic() - began < 20
+        wait_until(lambda: not living(processes), what="the end of all processes")
+
+
+def test_a_holder_that_does_not_answer_ends_with_the_box(tmp_path: Path) -> None:
+    with running_box(tmp_path / "ws") as box:
+        shell = psutil.Process(int(box.run("echo $$")))
+        holder = shell.parent()
+        assert holder is not None
+        holder.suspend()
+        box.process.terminate()
+        box.process.wait(LIMIT)
+        wait_until(lambda: not living([holder, shell]), what="the end of both")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import enum
+import functools
 import os
 import secrets
 import signal
@@ -46,7 +47,8 @@ class _Phase(enum.Enum):
     RUNNING = enum.auto()
     REPAIR = enum.auto()  # the command is over, and the shell is being told again to say so
     DOUBT = enum.auto()  # something that looks like a prompt was printed by a command
-    ENDED = enum.auto()  # the end mark is here, the prompt not yet
+    CLAIMED = enum.auto()  # there is an end mark that nothing confirms but a look at the shell
+    ENDED = enum.auto()  # the command has ended, and the prompt is not printed yet
     PROMPT = enum.auto()  # the prompt is being printed
     GONE = enum.auto()
 
@@ -57,21 +59,33 @@ class Bash:
     It is the receiver of its channel: everything happens in `received` and `hung_up`.
     """
 
-    def __init__(self, threads: Threads, session_token: str = "", start_token: str = "") -> None:
+    def __init__(
+        self, threads: Threads, session_token: str = "", start_token: str = "", *, signs: bool = True
+    ) -> None:
+        """`signs` says whether the end marks of the shell can be told from those of other programs."""
         self._loop = asyncio.get_running_loop()
         self._threads = threads
         self._parser = MarkParser()
         self._phase = _Phase.STARTING
         self.session_token = session_token or secrets.token_hex(8)
         self.start_token = start_token or secrets.token_hex(8)
+        self.signs = signs
         self._run = Run(self.start_token, self._loop, self._send)
+        #: What to do at the prompt.
+        self._next: Callable[[], None] | None = None
         self._echo = bytearray()
         self._timer: asyncio.TimerHandle | None = None
-        self._checks: set[asyncio.Task[None]] = set()
+        self._checks: set[asyncio.Task[object]] = set()
         self._channel: Channel | None = None
         self._delivery: Delivery | None = None
         self._exit_status: int | None = None
         self._stray = Output()
+        #: How much of it came before the prompt.
+        self._prompt_at = 0
+        #: What came after the end: from background jobs, unless hooks of the user's printed it.
+        self._unclaimed = Output()
+        #: What came since the prompt that follows a claim.
+        self._after_claim: list[tuple[bytes | Mark, int]] = []
         self._image: tuple[bytes, ...] = ()
         self._prompt_limit = _PROMPT_LIMIT
         #: Looks at a shell that does not do what was typed.
@@ -109,7 +123,8 @@ class Bash:
         self._channel = await connect(self)
         if not isinstance(await self._run.ended, Report):
             return False
-        await self._see_image()
+        seen = await self._see_image()
+        self.signs = seen is not None and integration.signs(seen.name, self.start_token)
         return True
 
     def go_on(
@@ -138,7 +153,13 @@ class Bash:
     @property
     def busy(self) -> bool:
         """Whether a command runs, whoever entered it."""
-        return self._phase in (_Phase.TYPED, _Phase.RUNNING, _Phase.REPAIR, _Phase.DOUBT)
+        return self._next is not None or self._phase in (
+            _Phase.TYPED,
+            _Phase.RUNNING,
+            _Phase.REPAIR,
+            _Phase.DOUBT,
+            _Phase.CLAIMED,
+        )
 
     @property
     def exit_status(self) -> int | None:
@@ -166,29 +187,44 @@ class Bash:
         return run
 
     def run(self, run: Run) -> None:
-        """Run the command that was prepared."""
+        """Run the command that was prepared, once the shell is at its prompt."""
         self._run = run
-        self._echo.clear()
-        self._stalls = 0
         if self.alive:
-            self._phase = _Phase.TYPED
-            self._type_command()
-            self._expect_output()
+            self._at_prompt(self._begin_command)
         else:
             run.ended.set_result(ShellEnd(self._exit_status))
 
     def press(self, key: bytes, printed: Printed | None = None) -> Run:
         """Press a key at the idle prompt that makes the shell print a new prompt, or end."""
         self._run = Run(self._run.token, self._loop, self._send, printed)
+        self._at_prompt(functools.partial(self._press, key))
+        return self._run
+
+    def _begin_command(self) -> None:
+        self._echo.clear()
+        self._stalls = 0
+        self._phase = _Phase.TYPED
+        self._type_command()
+        self._expect_output()
+
+    def _press(self, key: bytes) -> None:
         self._run.begin(self.channel.position)
         self._phase = _Phase.RUNNING
         # A signal that comes just when readline begins to wait is seen with the next key only.
         self._send(key + b"\r" if key == _INTERRUPT else key)
-        return self._run
+
+    def _at_prompt(self, action: Callable[[], None]) -> None:
+        """Do something as soon as the prompt is there: what a user's own hooks do first may take its time."""
+        if self._phase not in (_Phase.ENDED, _Phase.PROMPT):
+            action()
+            return
+        self._next = action
+        if self._timer is None:
+            self._set_timer(self._prompt_limit, self._prompt_missed)
 
     async def close(self) -> None:
         """End the shell and what it started, and remove its files."""
-        self._phase = _Phase.GONE
+        self._phase, self._next = _Phase.GONE, None
         self._cancel_timer()
         for check in self._checks:
             check.cancel()
@@ -202,9 +238,10 @@ class Bash:
             delivery, self._delivery = self._delivery, None
             await self._threads.run(delivery.close)
 
-    async def _see_image(self) -> None:
+    async def _see_image(self) -> Shell | None:
         seen = await self._threads.run(look_at_shell, self.channel.pid)
         self._image = seen.image if seen else ()
+        return seen
 
     # After a restart of the server.
 
@@ -221,7 +258,7 @@ class Bash:
         elif self._phase is _Phase.REPAIR:
             # It may have been told already; once more does no harm at a prompt.
             report = integration.report_line(self._run.token) + b"\r"
-            self._set_timer(_PROMPT_LIMIT, lambda: self._send(report))
+            self._set_timer(_PROMPT_LIMIT, functools.partial(self._send, report, self._run.token))
         self._later(self._see_image())
         if self.busy:
             self._expect_output()
@@ -234,13 +271,18 @@ class Bash:
             await asyncio.wait([self._run.ended], timeout=_STALL)
         self.replayed.set()
 
-    def _send(self, data: bytes) -> None:
+    def _send(self, data: bytes, token: str = "") -> None:
         if self._channel is not None and self._replay_until is None:
-            self._channel.write(data)
+            self._channel.write(data, token)
 
     def _type_command(self) -> None:
-        line = _DISCARD_LINE + integration.command_line(self._run.token) + b"\r"
-        self.channel.write(line, integration.prompt_end(self.session_token))
+        self.channel.write(_DISCARD_LINE + self._command_line() + b"\r", self._run.token)
+
+    def _command_line(self) -> bytes:
+        delivery = self._delivery
+        return integration.command_line(
+            self._run.token, delivery.command if delivery is not None and delivery.moved else ""
+        )
 
     # What the channel tells.
 
@@ -260,7 +302,7 @@ class Bash:
 
     def hung_up(self, status: int | None) -> None:
         """The shell is gone, and with it whatever ran."""
-        self._phase = _Phase.GONE
+        self._phase, self._next = _Phase.GONE, None
         self._exit_status = status
         self._cancel_timer()
         self.replayed.set()
@@ -277,7 +319,9 @@ class Bash:
         self._run.suspect = True
 
     def _printed(self, data: bytes, at: int) -> None:
-        if self._phase in (_Phase.RUNNING, _Phase.ENDED):
+        if self._after_claim:
+            self._after_claim.append((data, at))
+        elif self._phase in (_Phase.RUNNING, _Phase.CLAIMED):
             self._run.add(data, at)
             if self._phase is _Phase.RUNNING:
                 self._expect_output()
@@ -285,11 +329,13 @@ class Bash:
             self._echo += data
         elif self._phase is _Phase.IDLE:
             self._stray.append(data)
+        elif self._phase is _Phase.ENDED:
+            self._unclaimed.append(data)
         elif self._phase is _Phase.DOUBT:
             self._doubtful.append((data, at))
 
     def _marked(self, mark: Mark, at: int) -> None:
-        if mark.kind in "ABP" and mark.token == self.session_token:
+        if mark.kind in "ABHP" and mark.token == self.session_token:
             self._prompted(mark, at)
         elif mark.kind == "C" and at == self._entered_at and self._replay_until is not None:
             # Typed by an earlier server, whose journal does not tell of it any more.
@@ -298,39 +344,97 @@ class Bash:
         elif mark.token != self._run.token:
             self._printed(mark.raw, at)  # a stale one, or an imitation
         elif mark.kind == "C" and self._phase is _Phase.TYPED:
-            self._stray.append(_without_echo(bytes(self._echo), self._run.token, trap=self._debug_trap))
+            self._stray.append(_without_echo(bytes(self._echo), self._command_line(), trap=self._debug_trap))
             if self.touched:  # a line that somebody began to type and left is not output
                 whole, self._stray, self.touched = self._stray.take().data, Output(), False
                 self._stray.append(whole[: whole.rfind(b"\n") + 1])
             self._run.before, self._stray = self._stray, Output()
             self._run.begin(at + len(mark.raw))
             self._phase = _Phase.RUNNING
-        elif mark.kind == "D" and self._phase is not _Phase.ENDED and (report := Report.parse(mark)):
-            self.report = report
-            if self._phase is _Phase.DOUBT:
-                self._believe_output()
-            if self._phase in (_Phase.STARTING, _Phase.TYPED, _Phase.RUNNING, _Phase.REPAIR):
-                self._phase = _Phase.ENDED
-                self._set_timer(self._prompt_limit, self._prompt_missed)
+        elif mark.kind == "D" and (report := Report.parse(mark)):
+            self._end_told(report, mark, at)
+
+    def _end_told(self, report: Report, mark: Mark, at: int) -> None:
+        starting = self._phase is _Phase.STARTING
+        if self.signs and not starting and not self.channel.confirmed(at):
+            self._run.suspect = True
+            self._printed(mark.raw, at)  # some other program printed it
+            return
+        self.report = report
+        if self._phase is _Phase.DOUBT:
+            self._believe_output()
+        elif self._phase is _Phase.CLAIMED:
+            self._settle_claim(believed=False)  # the newest is the shell's, as it comes last
+        if self._phase not in (_Phase.STARTING, _Phase.TYPED, _Phase.RUNNING, _Phase.REPAIR):
+            return
+        if self.signs or starting:
+            self._finish()
+        else:
+            self._phase = _Phase.CLAIMED
+            self._set_timer(self._prompt_limit, self._prompt_missed)
+
+    def _finish(self) -> None:
+        """The command has ended. The next one waits for the prompt, the answer does not."""
+        assert self.report is not None
+        self._phase = _Phase.ENDED
+        self._set_timer(self._prompt_limit, self._prompt_missed)
+        if not self._run.ended.done():
+            self._run.ended.set_result(self.report)
+
+    def _keep_unclaimed(self) -> None:
+        self._stray.append(self._unclaimed.take().data)
+
+    def _ready(self) -> None:
+        self._cancel_timer()
+        self._keep_unclaimed()
+        self._prompt_at = len(self._stray)
+        self._phase = _Phase.IDLE
+        action, self._next = self._next, None
+        if action is not None:
+            action()
 
     def _prompt_missed(self) -> None:
         self._timer = None
         self._later(self._look_for_prompt(self._run))
 
     async def _look_for_prompt(self, run: Run) -> None:
-        """An end was told and no prompt came: it was not shown, or the end is an imitation."""
+        """No prompt came: it was not shown, the user's own hooks run, or the end is an imitation."""
         seen = await self._threads.run(look_at_shell, self.channel.pid)
         if seen is not None and seen.waiting:  # or it has just started a program that has no terminal yet
             await asyncio.sleep(_DOUBT)
             seen = await self._threads.run(look_at_shell, self.channel.pid)
-        if self._run is not run or self._phase is not _Phase.ENDED:
+        at_rest = seen is None or seen.waiting
+        if self._timer is not None:
             return
-        if seen is None or seen.waiting:
-            self._prompt_limit = _NO_PROMPT_LIMIT
+        if self._phase is _Phase.CLAIMED and self._run is run:
+            self._settle_claim(believed=at_rest)
+        if self._phase in (_Phase.ENDED, _Phase.PROMPT):
+            if at_rest:
+                self._prompt_limit = _NO_PROMPT_LIMIT
+                self._ready()
+            else:
+                self._set_timer(_PROMPT_LIMIT, self._prompt_missed)
+
+    async def _look_at_claim(self, run: Run) -> None:
+        """An end and a prompt were printed by the shell, or by a program that it runs."""
+        seen = await self._threads.run(look_at_shell, self.channel.pid)
+        if self._phase is _Phase.CLAIMED and self._run is run:
+            self._settle_claim(believed=seen is None or seen.foreground)
+
+    def _settle_claim(self, *, believed: bool) -> None:
+        later, self._after_claim = self._after_claim, []
+        if believed:
             self._finish()
         else:
             self._phase = _Phase.RUNNING
             self._expect_output()
+        for item, at in later:
+            if isinstance(item, bytes):
+                self._printed(item, at)
+            elif believed:
+                self._marked(item, at)
+            else:
+                self._printed(item.raw, at)
 
     def _prompted(self, mark: Mark, at: int) -> None:
         kind = mark.kind
@@ -338,17 +442,23 @@ class Bash:
             self._printed(mark.raw, at)
             return
         self._prompt_limit = _PROMPT_LIMIT
-        if kind == "P":
+        if self._phase is _Phase.CLAIMED and self._replay_until is None:
+            if kind == "A":
+                self._later(self._look_at_claim(self._run))
+            self._after_claim.append((mark, at))
+        elif kind == "H":
+            self._unclaimed = Output()
+        elif kind == "P":
             if self._phase is _Phase.IDLE:
                 self._enter(at + len(mark.raw))
         elif kind == "B":
             if self._phase is _Phase.PROMPT:
-                self._phase = _Phase.IDLE
-        elif self._phase is _Phase.ENDED:
-            self._finish()
+                self._ready()
+        elif self._phase in (_Phase.IDLE, _Phase.ENDED, _Phase.CLAIMED):
+            if self._phase is _Phase.CLAIMED:
+                self._finish()
             self._phase = _Phase.PROMPT
-        elif self._phase is _Phase.IDLE:
-            self._phase = _Phase.PROMPT
+            self._keep_unclaimed()
         elif self._phase is _Phase.REPAIR:
             self._phase = _Phase.RUNNING  # a prompt of ours that some other program shows
         elif self._phase is _Phase.RUNNING:
@@ -367,20 +477,13 @@ class Bash:
 
     def _enter(self, after: int) -> None:
         """A person entered a line at the prompt."""
-        typed, self._stray = self._stray.take().data, Output()
+        typed = self._stray.take().data[self._prompt_at :]
         self._run = Run(self._run.token, self._loop, self._send)
         self._run.begin(after)
         self._entered_at = after
         self._phase = _Phase.RUNNING
         if self.entered is not None:
             self.entered(self._run, typed)
-
-    def _finish(self) -> None:
-        assert self.report is not None
-        self._cancel_timer()
-        self._phase = _Phase.IDLE
-        if not self._run.ended.done():
-            self._run.ended.set_result(self.report)
 
     # A shell that was replaced prints no marks: the only way to know is to look.
 
@@ -391,7 +494,7 @@ class Bash:
         self._timer = None
         self._later(self._look(self._run))
 
-    def _later(self, work: Coroutine[Any, Any, None]) -> None:
+    def _later(self, work: Coroutine[Any, Any, object]) -> None:
         task = self._loop.create_task(work)
         self._checks.add(task)
         task.add_done_callback(self._checks.discard)
@@ -445,7 +548,7 @@ class Bash:
         self._cancel_timer()
         self._run.repaired = True
         self._phase = _Phase.REPAIR
-        self._send(line + b"\r")
+        self._send(line + b"\r", self._run.token)
         self._stalls = 0
         self._set_timer(_STALL, self._check)
 
@@ -459,9 +562,9 @@ class Bash:
             self._timer = None
 
 
-def _without_echo(data: bytes, token: str, *, trap: bool) -> bytes:
+def _without_echo(data: bytes, line: bytes, *, trap: bool) -> bytes:
     """The lines that were printed while a line was typed, without it and what a trace or trap said of it."""
-    before, _, after = data.partition(integration.command_line(token))
+    before, _, after = data.partition(line)
     before = before[: before.rfind(b"\n") + 1]  # the rest is the prompt, drawn again
     _, _, rest = after.partition(b"\n")
     return before if trap or b"__gb" in rest else before + rest

@@ -43,11 +43,15 @@ class Channel(Protocol):
     def inputs(self) -> int:
         """How many inputs were sent so far."""
 
-    def write(self, data: bytes, awaited: bytes = b"") -> None:
+    def write(self, data: bytes, token: str = "") -> None:
         """Type something; never blocks.
 
-        If it will soon end with the printing of `awaited`, what is printed may be told in one piece.
+        With a token it begins a command: the marks of its end are confirmed from now on, and what it prints
+        may be told in one piece if it ends soon.
         """
+
+    def confirmed(self, offset: int) -> bool:
+        """Whether the end mark at this place of the log was printed by the shell itself."""
 
     def resize(self, rows: int, columns: int) -> None:
         """Change the size of the terminal."""
@@ -59,8 +63,10 @@ class Channel(Protocol):
 class Connect(Protocol):
     """Starts shells."""
 
-    async def __call__(self, *, rcfile: str, cwd: str, log: str, receiver: Receiver) -> Channel:
+    async def __call__(self, *, rcfile: str, token: str, cwd: str, log: str, receiver: Receiver) -> Channel:
         """Start a bash in a directory and connect it; what it prints goes to files in `log` too.
+
+        `token` is the one with which it tells that it has started.
 
         Raises:
             OSError: it could not be started.

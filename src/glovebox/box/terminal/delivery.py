@@ -6,16 +6,19 @@ import contextlib
 import os
 import shutil
 import tempfile
-from pathlib import Path
 
 from glovebox.box.terminal import integration
+
+_OPEN = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
+_OPEN_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Delivery:
     """A private directory. Everything but `put` may block.
 
-    It belongs to the server. A shell of another user reads it through `group` and cannot change it, so what
-    the server writes there, perhaps as root, always goes where it should.
+    It belongs to the server. A shell of another user reads it through `group` and cannot change it. It may be
+    removed, by what cleans up /tmp, and others may put something in its place: links are not followed, and a
+    directory of somebody else is not used.
 
     A command goes through a file because a terminal takes at most 4096 bytes per line, and tabs, line
     ends and quotes would mean something to the line editor.
@@ -23,15 +26,19 @@ class Delivery:
 
     def __init__(self, *, session: str, token: str, group: int | None, path: str | None = None) -> None:
         """Make one, or use the one at `path` that an earlier server made; a command in it stays."""
+        self._tokens = {"session": session, "token": token}
         self._group = group
         self.path = path or tempfile.mkdtemp(prefix="glovebox-")
-        self._files = {
-            integration.HOOKS_FILE: integration.hooks(directory=self.path, session=session, token=token),
-            integration.STARTUP_FILE: integration.startup(directory=self.path),
-        }
+        #: Whether it is not where the shell knows it to be, as somebody else has put something there.
+        self.moved = False
         self._descriptor = -1
         self._size = 0
         self._write()
+
+    @property
+    def command(self) -> str:
+        """The file with the command to run next."""
+        return f"{self.path}/{integration.COMMAND_FILE}"
 
     @property
     def startup(self) -> str:
@@ -70,14 +77,52 @@ class Delivery:
         shutil.rmtree(self.path, ignore_errors=True)
 
     def _write(self) -> None:
+        directory = self._open()
+        try:
+            hooks = integration.hooks(directory=self.path, **self._tokens)
+            for name, text in (
+                (integration.HOOKS_FILE, hooks),
+                (integration.STARTUP_FILE, integration.startup(directory=self.path)),
+            ):
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(name, dir_fd=directory)
+                with open(self._create(name, directory), "w", encoding="utf-8") as file:
+                    file.write(text)
+            try:
+                self._descriptor = os.open(integration.COMMAND_FILE, _OPEN, dir_fd=directory)
+            except FileNotFoundError:
+                self._descriptor = self._create(integration.COMMAND_FILE, directory)
+            self._size = os.fstat(self._descriptor).st_size
+            self._share(directory, 0o750)
+        finally:
+            os.close(directory)
+
+    def _open(self) -> int:
+        """The directory, made if it is gone; another one if what is there is not ours alone."""
         with contextlib.suppress(FileExistsError):
             os.mkdir(self.path, 0o700)
-        for name, text in self._files.items():
-            Path(self.path, name).write_text(text, encoding="utf-8")
-        command = f"{self.path}/{integration.COMMAND_FILE}"
-        self._descriptor = os.open(command, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        self._size = os.fstat(self._descriptor).st_size
+        try:
+            directory = os.open(self.path, _OPEN_DIRECTORY)
+        except OSError:  # a link, or a file
+            directory = -1
+        if directory >= 0 and _is_ours(os.fstat(directory)):
+            return directory
+        if directory >= 0:
+            os.close(directory)
+        self.path = tempfile.mkdtemp(prefix="glovebox-")
+        self.moved = True
+        return os.open(self.path, _OPEN_DIRECTORY)
+
+    def _create(self, name: str, directory: int) -> int:
+        descriptor = os.open(name, _OPEN | os.O_CREAT | os.O_EXCL, 0o600, dir_fd=directory)
+        self._share(descriptor, 0o640)
+        return descriptor
+
+    def _share(self, descriptor: int, mode: int) -> None:
         if self._group is not None:
-            for path in (self.startup, self.hooks, command, self.path):
-                os.chown(path, -1, self._group)
-                os.chmod(path, 0o750 if path == self.path else 0o640)
+            os.fchown(descriptor, -1, self._group)
+            os.fchmod(descriptor, mode)
+
+
+def _is_ours(seen: os.stat_result) -> bool:
+    return seen.st_uid == os.geteuid() and not seen.st_mode & 0o022

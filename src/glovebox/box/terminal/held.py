@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import secrets
@@ -11,9 +12,9 @@ import subprocess
 
 from glovebox.box.keeping import Launched
 from glovebox.box.terminal.channel import Receiver
-from glovebox.box.terminal.holder import wire
+from glovebox.box.terminal.holder import launching, wire
 from glovebox.box.terminal.holder.launching import HolderProcess
-from glovebox.box.terminal.holder.main import ERROR_LOG, SOCKET
+from glovebox.box.terminal.holder.main import ERROR_LOG
 from glovebox.box.terminal.holder.source import ShellSpec
 from glovebox.box.terminal.log import PIECE, LogFiles
 from glovebox.box.threads import Threads
@@ -25,8 +26,17 @@ _OTHER_VERSION = (
     "The shells of {directory} are held by another version of Glovebox. End them with that version, or "
     "choose another --state-dir."
 )
+_REFUSED = "The process that holds the shells of {directory} does not let this server in; see {log}."
+_SILENT = "The process that holds the shells does not answer."
 #: How long a holder may take to say something.
 _ANSWER_LIMIT = 10.0
+#: And how long to end a shell, or all that is left: together less than a plugin may take to stop.
+_CLOSE_LIMIT = 6.0
+_END_LIMIT = 3.0
+
+
+class _TurnedAway(StartupError):
+    """The holder lets this server in no more."""
 
 
 class HeldChannel:
@@ -44,6 +54,7 @@ class HeldChannel:
         self._holder = holder
         self._receiver = receiver
         self._end = position
+        self._ends: set[int] = set()
         self._reading = False
         self._hung_up = False
         self._told = False
@@ -51,14 +62,19 @@ class HeldChannel:
         self.opened: asyncio.Future[None] = holder.loop.create_future()
         self.closed = asyncio.Event()
 
-    def write(self, data: bytes, awaited: bytes = b"") -> None:
+    def write(self, data: bytes, token: str = "") -> None:
         """Type something, once: each input has a number, and the holder takes no number twice."""
         self.inputs += 1
         number = wire.OFFSET.pack(self.inputs)
-        if awaited:
-            self._holder.send(wire.COMMAND, self.number, number + awaited + b"\0" + data)
+        if token:
+            self._ends = set()
+            self._holder.send(wire.COMMAND, self.number, number + token.encode() + b"\0" + data)
         else:
             self._holder.send(wire.INPUT, self.number, number + data)
+
+    def confirmed(self, offset: int) -> bool:
+        """Whether the end mark at this place of the log was printed by the shell itself."""
+        return offset in self._ends
 
     def resize(self, rows: int, columns: int) -> None:
         """Change the size of the terminal."""
@@ -68,9 +84,24 @@ class HeldChannel:
         """End the shell and everything it started."""
         if self._holder.connected and not self.closed.is_set():
             self._holder.send(wire.CLOSE, self.number)
-            await self.closed.wait()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_CLOSE_LIMIT):
+                    await self.closed.wait()
         self.files.close()
         self._tell_end(None)
+
+    def resume(self, held: wire.Held) -> None:
+        """Learn how far the shell has come."""
+        for start, path in held.segments:
+            self.files.begin_segment(start, path)
+        self.confirm(held.ends)
+        self._holder.loop.call_soon(self.news, held.end)
+        if held.exited:
+            self._holder.loop.call_soon(self.exited, held.status)
+
+    def confirm(self, ends: list[int]) -> None:
+        """The shell itself printed the end marks at these places."""
+        self._ends.update(ends)
 
     def news(self, end: int) -> None:
         """The log has grown."""
@@ -120,17 +151,23 @@ class Holder(asyncio.Protocol):
         directory: str,
         threads: Threads,
         *,
+        lock: int,
         program: str | None,
         patience: float,
         keep_log: int,
         launched: Launched | None = None,
     ) -> None:
-        """`program` is the tmux to use, if it is to be tmux. `launched` is used when the first is needed."""
+        """`lock` is a descriptor of the directory's lock, `program` the tmux to use, if it is to be tmux.
+
+        `launched` is used when the first holder is needed.
+        """
         self.loop = asyncio.get_running_loop()
         self._directory = directory
         self._threads = threads
+        self._lock = lock
+        #: Whether it can be found again when the connection is lost.
+        self._lasting = patience > 0
         self._arguments = [
-            directory,
             str(patience),
             str(keep_log),
             "tmux" if program else "pty",
@@ -144,6 +181,9 @@ class Holder(asyncio.Protocol):
         self._channels: dict[int, HeldChannel] = {}
         self._lost = asyncio.Event()
         self._connecting = asyncio.Lock()
+        self._recovery: asyncio.Task[None] | None = None
+        #: What is to be said when the connection is there again.
+        self._unsaid: list[bytes] = []
         self._leaving = False
         self._error_log = os.path.join(directory, ERROR_LOG)
         #: The number of the holder's process, whoever started it.
@@ -163,8 +203,15 @@ class Holder(asyncio.Protocol):
             StartupError: it is of another version.
         """
         async with self._connecting:
-            connection = await self._threads.run(_connect, self._directory)
-            return await self._meet(connection) if connection else []
+            try:
+                return await self._find() or []
+            except _TurnedAway as error:  # its secret or the lock was damaged: nobody can use it any more
+                log.error("%s", error)
+                return []
+
+    async def _find(self) -> list[wire.Held] | None:
+        connection = await self._threads.run(launching.connect, self._directory, self._lock)
+        return await self._meet(connection) if connection else None
 
     async def open(self, spec: ShellSpec, directory: str, scratch: str, receiver: Receiver) -> HeldChannel:
         """Start a shell whose output goes to a log in `directory`, and whose files are in `scratch`.
@@ -173,6 +220,8 @@ class Holder(asyncio.Protocol):
             OSError: it could not be started.
         """
         async with self._connecting:
+            if self._recovery is not None:
+                await asyncio.wait([self._recovery])
             if self._transport is None:
                 await self._meet(await self._threads.run(self._start))
         number = secrets.randbits(32)
@@ -189,15 +238,10 @@ class Holder(asyncio.Protocol):
 
     def adopt(self, held: wire.Held, directory: str, receiver: Receiver, position: int) -> HeldChannel:
         """Connect a shell that the holder has; its output is told again from `position` on."""
-        files = LogFiles(directory)
-        for start, path in held.segments:
-            files.begin_segment(start, path)
-        channel = HeldChannel(self, held.number, held.name, receiver, files, position)
+        channel = HeldChannel(self, held.number, held.name, receiver, LogFiles(directory), position)
         channel.pid, channel.inputs = held.pid, held.inputs
         self._channels[held.number] = channel
-        self.loop.call_soon(channel.news, held.end)
-        if held.exited:
-            self.loop.call_soon(channel.exited, held.status)
+        channel.resume(held)
         for kind, payload in self._early.pop(held.number, ()):
             self.loop.call_soon(self._hear, kind, held.number, payload)
         return channel
@@ -208,18 +252,25 @@ class Holder(asyncio.Protocol):
 
     async def close(self, *, keep: bool) -> None:
         """End the holder and all its shells, or leave them for the next server."""
-        if self._transport is None:
-            return
         self._leaving = True
-        if keep:
-            self._transport.close()
-        else:
-            self.send(wire.QUIT)
-        await self._lost.wait()
+        pid = self.pid
+        if self._recovery is not None:
+            self._recovery.cancel()
+        if self._transport is not None:
+            if keep:
+                self._transport.close()
+            else:
+                self.send(wire.QUIT)
+            try:
+                async with asyncio.timeout(_END_LIMIT):
+                    await self._lost.wait()
+            except TimeoutError:
+                self._transport.abort()
+                launching.kill(pid)
         if self._process is not None and keep:
             self._process.returncode = 0  # left on purpose: nobody here waits for its end
         elif self._process is not None:
-            await self._threads.run(self._process.wait)
+            await self._threads.run(launching.wait_for, self._process)
 
     async def _meet(self, connection: socket.socket) -> list[wire.Held]:
         self._frames = wire.Frames()
@@ -230,23 +281,29 @@ class Holder(asyncio.Protocol):
             async with asyncio.timeout(_ANSWER_LIMIT):
                 return await self._welcome
         except TimeoutError:
-            raise StartupError("The process that holds the shells does not answer.") from None
+            self._transport.abort()
+            raise StartupError(_SILENT) from None
 
     def _start(self) -> socket.socket:
         """Start a holder that outlives this process. Blocks."""
         if self._process is not None:
-            self._process.wait()  # the one before, which is gone
+            launching.wait_for(self._process)  # the one before, which is gone, or cannot be talked to
         launched, self._launched = self._launched, None
         if launched is None or launched.process.poll() is not None:
             launched = HolderProcess(self._directory)
         self._process = launched.process
-        launched.order(self._arguments)
+        secret = secrets.token_hex(16)
+        if self._lasting:
+            launching.write_secret(self._directory, secret)
+        launched.order([self._directory, secret, *self._arguments])
         return launched.connection
 
     def send(self, kind: bytes, number: int = 0, payload: bytes = b"") -> None:
         """Tell the holder something; one that is gone is told nothing."""
         if self._transport is not None:
             self._transport.write(wire.frame(kind, number, payload))
+        elif self._recovery is not None:
+            self._unsaid.append(wire.frame(kind, number, payload))
 
     # What the transport tells.
 
@@ -255,25 +312,62 @@ class Holder(asyncio.Protocol):
         news: dict[int, bytes] = {}
         for kind, number, payload in self._frames.feed(data):
             if kind == wire.NEWS:
-                news[number] = payload  # the newest is enough
+                news[number] = payload  # the newest is enough: it has all that the one before had
                 continue
             self._tell(news)
             self._hear(kind, number, payload)
         self._tell(news)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The holder is gone, and with it every shell."""
-        self._transport = self.pid = None
+        """The holder is gone, and with it every shell; or only the way to it."""
+        self._transport = None
         self._lost.set()
+        if self._welcome is not None and not self._welcome.done():
+            text = _REFUSED.format(directory=self._directory, log=self._error_log)
+            self._welcome.set_exception(_TurnedAway(text))
+        elif self._lasting and not self._leaving and self._recovery is None:
+            self._recovery = self.loop.create_task(self._recover())
+        elif self._recovery is None:
+            self._give_up()
+
+    async def _recover(self) -> None:
+        """Find the holder again, and everything in it; or be without one."""
+        try:
+            held = await self._find()
+        except (StartupError, OSError) as error:
+            log.error("the process that holds the shells cannot be reached: %s", error)
+            held = None
+        self._recovery = None
+        unsaid, self._unsaid = self._unsaid, []
+        if held is None:
+            self._give_up()
+            return
+        log.warning("the connection to the process that holds the shells was lost, and is there again")
+        known = {one.number: one for one in held}
+        for number, channel in list(self._channels.items()):
+            if number in known:
+                channel.resume(known[number])
+            else:
+                del self._channels[number]
+                self._end_channel(channel)
+        if self._transport is not None:
+            self._transport.writelines(unsaid)
+
+    def _give_up(self) -> None:
+        """Every shell is gone with the holder."""
+        self.pid = None
         if not self._leaving:
             log.error("the process that held the shells has ended; see %s", self._error_log)
         channels, self._channels = self._channels, {}
         for channel in channels.values():
-            channel.closed.set()
-            if not channel.opened.done():
-                channel.opened.set_exception(OSError("the process that holds the shells has ended"))
-            elif not self._leaving:
-                channel.exited(None)
+            self._end_channel(channel)
+
+    def _end_channel(self, channel: HeldChannel) -> None:
+        channel.closed.set()
+        if not channel.opened.done():
+            channel.opened.set_exception(OSError("the process that holds the shells has ended"))
+        elif not self._leaving:
+            channel.exited(None)
 
     def _tell(self, news: dict[int, bytes]) -> None:
         for number, payload in news.items():
@@ -293,7 +387,9 @@ class Holder(asyncio.Protocol):
             if number in self._early:
                 self._early[number].append((kind, payload))
         elif kind == wire.NEWS:
-            channel.news(wire.OFFSET.unpack(payload)[0])
+            end, *ends = wire.parse_offsets(payload)
+            channel.confirm(ends)
+            channel.news(end)
         elif kind == wire.OPENED:
             channel.pid = int(payload)
             if not channel.opened.done():  # whoever asked for it may have gone
@@ -310,20 +406,3 @@ class Holder(asyncio.Protocol):
         elif kind == wire.CLOSED:
             del self._channels[number]
             channel.closed.set()
-
-
-def _connect(directory: str) -> socket.socket | None:
-    """A connection to the holder of a state directory, if there is one. Blocks."""
-    connection = socket.socket(socket.AF_UNIX)
-    try:
-        # By way of a descriptor, as the path of a socket may have 107 bytes only.
-        descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            connection.connect(f"/proc/self/fd/{descriptor}/{SOCKET}")
-        finally:
-            os.close(descriptor)
-    except OSError:
-        connection.close()
-        return None
-    connection.setblocking(False)
-    return connection

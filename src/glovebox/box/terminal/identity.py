@@ -19,6 +19,8 @@ class Identity(Message):
     directory: str
     #: Where in the log it begins.
     position: int
+    #: Whether its end marks can be told from those of other programs.
+    signs: bool = True
 
 
 class Typed(msgspec.Struct, frozen=True):

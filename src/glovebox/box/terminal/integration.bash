@@ -5,8 +5,9 @@
 #   __gb_session  the token of prompt marks
 # and __gb_token, the token of the current command.
 #
-# Marks are OSC sequences. They go to the terminal itself, so `exec >file` cannot hide them, and carry a random token,
-# so a program cannot print one that counts.
+# Marks are OSC sequences. They go to the terminal itself, so `exec >file` cannot hide them, and carry a random token.
+# A program may find out the token and print an end mark of its own. So before its end mark the shell writes token and
+# status to /proc/self/comm, which the kernel lets no other process do; the holder compares them.
 
 # The line that is typed for each command starts with a blank to stay out of the history.
 HISTCONTROL=ignoreboth
@@ -18,16 +19,20 @@ PS2=
 __gb_tty=/dev/tty
 { : >/dev/tty; } 2>/dev/null || __gb_tty=$(tty)
 readonly __gb_tty
+# Nor can a process change its name there.
+__gb_name=/proc/$$/comm
+{ builtin printf bash >|"$__gb_name"; } 2>/dev/null || __gb_name=/dev/null
+readonly __gb_name
 alias git='git --no-pager'
 
-# Fetch the command for token $1. The typed line evaluates it afterwards, at top level, so that
+# Fetch the command for token $1, from the file $2 if that is another. The typed line evaluates it afterwards, at top level, so that
 # `declare`, `local`, traps and job control behave as if it had been typed.
 __gb() {
     __gb_status=$?
     local - text
     set +eux
-    __gb_token=$1
-    mapfile -d '' -n 1 -t text <"$__gb_file" ||
+    __gb_token=$1 __gb_count=0
+    mapfile -d '' -n 1 -t text <"${2-$__gb_file}" ||
         text=('echo "glovebox: the command could not be read" >&2; false')
     # A status other than 0 is handed on from the left of `&&`, where neither `set -e` nor an ERR trap sees it.
     if ((__gb_status)); then
@@ -51,6 +56,7 @@ __gb_begin() {
     local -
     set +eux
     __gb=
+    builtin printf bash >|"$__gb_name"
     builtin printf '\e]1807;C;%s\a' "$__gb_token" >"$__gb_tty"
     return "$__gb_status"
 }
@@ -76,6 +82,14 @@ __gb_end() {
     if [[ ${__gb_killed-} ]] && compgen -A job; then
         : "$(sleep 0.01)"
     fi
+    # What bash would say of jobs just before the prompt is part of the answer. Those that run are no news.
+    ((status > 128)) && __gb_stopped=1
+    if [[ $! || ${__gb_stopped-} ]]; then
+        builtin jobs -nr
+        builtin jobs -n >"$__gb_tty"
+    fi
+    __gb_count=$(((__gb_count + 1) % 10))
+    builtin printf 'bash:%s:%s:%s' "${__gb_token:0:4}" "$status" "$__gb_count" >|"$__gb_name"
     # One printf is one write, which the output of a background job cannot tear apart.
     builtin printf '\e]1807;D;%s\x1f%s\x1f%s\x1f%s\x1f%s\x1f%s\x1f%s\a' "$__gb_token" \
         "$status" "$!" "${user@P}" "${host@P}" "${PWD@Q}" "${python@Q}" >"$__gb_tty"
@@ -83,10 +97,18 @@ __gb_end() {
     return "$status"
 }
 
-# The prompt is enclosed in two marks; what bash says about jobs comes between D and A.
+# After the user's own entries of PROMPT_COMMAND, to say that they are over, and with them what they print.
+__gb_over() {
+    local status=$? -
+    set +eux
+    builtin printf '\e]1807;H;%s\a' "$__gb_session" >"$__gb_tty"
+    return "$status"
+}
+
+# The prompt is enclosed in two marks.
 __gb_arm() {
     local begin="\[\e]1807;A;$__gb_session\a\]" end="\[\e]1807;B;$__gb_session\a\]"
-    local hook='{ __gb_end; } >/dev/null 2>&1'
+    local hook='{ __gb_end; } >/dev/null 2>&1' over='{ __gb_over; } >/dev/null 2>&1' others=${PROMPT_COMMAND-}
     if [[ ${PS1-} != "$begin"*"$end" ]]; then
         PS1=${PS1-}
         PS1=${PS1//"$begin"/}
@@ -96,15 +118,19 @@ __gb_arm() {
     local entered="\e]1807;P;$__gb_session\a"
     [[ ${PS0-} == *"$entered"* ]] || PS0=$entered${PS0-}
     export -n PS0 PS1 # a shell inside this one must not show our marks
-    if ((BASH_VERSINFO[0] * 100 + BASH_VERSINFO[1] < 501)); then
-        [[ ${PROMPT_COMMAND-} == "$hook"* ]] || PROMPT_COMMAND="$hook${PROMPT_COMMAND:+; $PROMPT_COMMAND}"
-    elif [[ ${PROMPT_COMMAND[1807]-} != "$hook" ]]; then
-        # A far index survives `PROMPT_COMMAND=...`, which replaces the first entry only.
-        PROMPT_COMMAND[1807]=$hook
+    [[ ${PROMPT_COMMAND+set} && ${PROMPT_COMMAND@a} == *r* ]] && return
+    # First, so that the answer does not wait for entries of the user's; on a line of its own, whatever theirs are.
+    if [[ $others != "$hook" && $others != "$hook"$'\n'* ]]; then
+        others=${others//"$hook"/:}
+        PROMPT_COMMAND=$hook${others:+$'\n'$others}
+    fi
+    # Last, if there are others. Bash runs more than one entry since 5.1.
+    if [[ $PROMPT_COMMAND != "$hook" || ${#PROMPT_COMMAND[@]} != 1 ]] && [[ ${PROMPT_COMMAND[1807]-} != "$over" ]]; then
+        PROMPT_COMMAND[1807]=$over
     fi
 }
 
-readonly -f __gb __gb_begin __gb_end __gb_arm
+readonly -f __gb __gb_begin __gb_end __gb_over __gb_arm
 # The user's own prompt may run programs each time.
 PS1='\w \$ '
 __gb_arm

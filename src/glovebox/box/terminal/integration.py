@@ -2,12 +2,14 @@
 
 `integration.bash` is the other half. A mark is `ESC ] 1807 ; kind ; token BEL`; the end mark carries more
 fields after the token. Kinds: `A` and `B` enclose the prompt, `P` says that a line was entered there, `C`
-begins and `D` ends a command's output.
+begins and `D` ends a command's output. `H` says that the user's own hooks, which run after `D`, are over.
 """
 
 from __future__ import annotations
 
+import os
 import re
+import shlex
 from pathlib import Path
 
 import msgspec
@@ -77,7 +79,7 @@ def hooks(*, directory: str, session: str, token: str) -> str:
     """The text of the file that teaches a bash to mark its commands."""
     body = Path(__file__).with_name("integration.bash").read_text(encoding="utf-8")
     return (
-        f"__gb_token={token}\n"
+        f"__gb_token={token} __gb_count=0\n"
         "[[ ${__gb_session-} ]] && { __gb_arm; return; }\n"  # it has learned all this before
         f"readonly __gb_file={directory}/{COMMAND_FILE} __gb_session={session}\n"
         f"{body}"
@@ -92,18 +94,21 @@ def startup(*, directory: str) -> str:
     return f"[[ -f ~/.bashrc ]] && . ~/.bashrc\n. {directory}/{HOOKS_FILE}\n"
 
 
-def command_line(token: str) -> bytes:
+def command_line(token: str, file: str = "") -> bytes:
     """The line to type to run the command that waits in the file; short, as readline takes its time.
+
+    `file` is only named if it is another than the shell knows.
 
     The token is typed because nothing that is typed can be read again: a program that finds the file learns
     nothing from it.
     """
-    return b' \\__gb %s;\\eval "$__gb"' % token.encode()
+    words = f"{token} {shlex.quote(file)}" if file else token
+    return b' \\__gb %s;\\eval "$__gb"' % os.fsencode(words)
 
 
-def prompt_end(session: str) -> bytes:
-    """What the shell prints last when it is ready for a command."""
-    return _PREFIX + b"B;" + session.encode() + b"\x07"
+def signs(name: str, token: str) -> bool:
+    """Whether this name of a shell's process is one that its hook has written for the end of a command."""
+    return name.startswith(f"bash:{token[:4]}:")
 
 
 def report_line(token: str) -> bytes:

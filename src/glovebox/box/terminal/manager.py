@@ -129,6 +129,7 @@ class Terminal:
         self._holder = Holder(
             self._state.path,
             self._threads,
+            lock=self._state.lock,
             program=tmux,
             patience=self._orphan_seconds if self._state.persistent else 0,
             keep_log=self._log_size,
@@ -355,7 +356,7 @@ class Terminal:
         )
 
     async def _open_terminal(
-        self, session: Session, *, rcfile: str, cwd: str, log: str, receiver: Receiver
+        self, session: Session, *, rcfile: str, token: str, cwd: str, log: str, receiver: Receiver
     ) -> Channel:
         assert self._account is not None
         assert self._holder is not None
@@ -371,6 +372,7 @@ class Terminal:
             uid=account.uid if account.switch else None,
             gid=account.gid if account.switch else None,
             groups=list(account.groups) if account.switch else None,
+            token=token,
         )
         session.attach = self._attach(name)
         return await self._holder.open(spec, log, os.path.dirname(rcfile), receiver)

@@ -68,22 +68,45 @@ def everything() -> list[Process]:
     return [found for name in names if name.isdigit() and (found := read(int(name)))]
 
 
-def family(leader: int, *, ended: bool) -> list[Process]:
-    """The processes in the session of `leader`, and all descendants of it, the leader included.
+class Table:
+    """All processes in one moment. Reading them takes milliseconds, so one table is used for many shells."""
 
-    A number stays taken as long as a session has it. So if the leader has `ended` and a process of that
-    number exists, it is another one and nothing of the session is left.
-    """
-    processes = everything()
-    if ended and any(process.pid == leader for process in processes):
-        return []
-    members = {process.pid for process in processes if leader in (process.pid, process.session)}
-    grown = True
-    while grown:
-        children = {process.pid for process in processes if process.parent in members} - members
-        members |= children
-        grown = bool(children)
-    return [process for process in processes if process.pid in members]
+    def __init__(self) -> None:
+        self._processes = {process.pid: process for process in everything()}
+        self._children: dict[int, list[Process]] = {}
+        self._sessions: dict[int, list[Process]] = {}
+        for process in self._processes.values():
+            self._children.setdefault(process.parent, []).append(process)
+            self._sessions.setdefault(process.session, []).append(process)
+
+    def get(self, pid: int) -> Process | None:
+        """One process."""
+        return self._processes.get(pid)
+
+    def family(self, leader: int, *, ended: bool) -> list[Process]:
+        """The processes in the session of `leader`, and all descendants of it, the leader included.
+
+        A number stays taken as long as a session has it. So if the leader has `ended` and a process of that
+        number exists, it is another one and nothing of the session is left.
+        """
+        first = self._processes.get(leader)
+        if ended and first is not None:
+            return []
+        found = {process.pid: process for process in self._sessions.get(leader, ())}
+        if first is not None:
+            found[leader] = first
+        waiting = list(found)
+        while waiting:
+            for child in self._children.get(waiting.pop(), ()):
+                if child.pid not in found:
+                    found[child.pid] = child
+                    waiting.append(child.pid)
+        return list(found.values())
+
+
+def family(leader: int, *, ended: bool) -> list[Process]:
+    """The processes in the session of `leader`, and all descendants of it, the leader included."""
+    return Table().family(leader, ended=ended)
 
 
 def end(processes: list[Process]) -> None:

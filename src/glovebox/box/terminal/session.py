@@ -42,7 +42,7 @@ class OpenTerminal(Protocol):
     """Makes terminals for sessions."""
 
     async def __call__(
-        self, session: Session, *, rcfile: str, cwd: str, log: str, receiver: Receiver
+        self, session: Session, *, rcfile: str, token: str, cwd: str, log: str, receiver: Receiver
     ) -> Channel:
         """A terminal with a bash in it."""
 

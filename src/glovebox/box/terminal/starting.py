@@ -65,7 +65,7 @@ async def _begin(
 
     async def open_terminal(receiver: Receiver) -> Channel:
         nonlocal position
-        channel = await connect(rcfile=rcfile, cwd=cwd, log=log, receiver=receiver)
+        channel = await connect(rcfile=rcfile, token=shell.start_token, cwd=cwd, log=log, receiver=receiver)
         position = channel.position
         return channel
 
@@ -77,6 +77,7 @@ async def _begin(
         start_token=shell.start_token,
         directory=delivery.path,
         position=position,
+        signs=shell.signs,
     )
 
 
@@ -93,7 +94,7 @@ def restore_bash(
 
     `typed` is the last command it was given, if any; without one the log is gone through from its start.
     """
-    shell = Bash(threads, identity.session_token, identity.start_token)
+    shell = Bash(threads, identity.session_token, identity.start_token, signs=identity.signs)
     if typed is not None:
         shell.remember(typed)
     position = identity.position if typed is None else typed.position

@@ -10,15 +10,16 @@ import stat
 import tempfile
 
 from glovebox import state_files
+from glovebox.box.terminal.holder.door import SECRET, SOCKET
 from glovebox.box.terminal.holder.log import find_segments
-from glovebox.box.terminal.holder.main import ERROR_LOG, SOCKET, TMUX_SOCKET
+from glovebox.box.terminal.holder.main import ERROR_LOG, TMUX_SOCKET
 from glovebox.errors import StartupError
 
 _SESSIONS = "sessions"
 _KEPT = "kept"
 #: What is what, here and in the directory of a session or a process. Everything else is left alone.
 _KINDS = {
-    **dict.fromkeys(("answers", "answers.old", "answers.new", ERROR_LOG), stat.S_IFREG),
+    **dict.fromkeys(("answers", "answers.old", "answers.new", ERROR_LOG, SECRET), stat.S_IFREG),
     **dict.fromkeys((_SESSIONS, _KEPT, state_files.DAMAGED), stat.S_IFDIR),
     **dict.fromkeys((SOCKET, TMUX_SOCKET), stat.S_IFSOCK),
 }
@@ -48,7 +49,7 @@ class StateDirectory:
             os.makedirs(self.path, 0o700, exist_ok=True)
             _check_owner(self.path)
             os.chmod(self.path, 0o700)
-            self._lock = state_files.lock_directory(self.path)
+            self.lock = state_files.lock_directory(self.path)
         except BlockingIOError as error:
             raise StartupError(
                 f"Another box uses the state directory {self.path}. Stop it, or choose another --state-dir."
@@ -59,7 +60,7 @@ class StateDirectory:
             self._inspect()
             os.makedirs(os.path.join(self.path, _SESSIONS), 0o700, exist_ok=True)
         except OSError as error:
-            os.close(self._lock)
+            os.close(self.lock)
             raise StartupError(f"The state directory {path} cannot be used: {error}") from error
 
     @property
@@ -107,7 +108,7 @@ class StateDirectory:
         if not self.persistent:
             shutil.rmtree(self.path, ignore_errors=True)
         with contextlib.suppress(OSError):
-            os.close(self._lock)
+            os.close(self.lock)
 
     # What somebody or something has damaged.
 

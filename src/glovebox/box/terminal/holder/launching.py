@@ -1,4 +1,4 @@
-"""Starts the process of a holder. The holder itself does not load this."""
+"""Starts the process of a holder, or finds one that runs. The holder itself does not load this."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from pathlib import Path
 
 import glovebox
 from glovebox.box.terminal.holder import wire
+from glovebox.box.terminal.holder.door import SECRET, SOCKET
 
+#: How many seconds a holder that has lost its server may take to end, and one that nobody can reach.
+_END_LIMIT = 3.0
+_UNREACHABLE_END_LIMIT = 10.0
 _START = (
     "import sys; sys.path.insert(0, sys.argv[1]); from glovebox.box.terminal.holder.main import main; main()"
 )
-
-
-#: How long such a holder may take to end its shells.
-_END_LIMIT = 10.0
 
 
 def end_unreachable(directory: str) -> None:
@@ -32,7 +32,7 @@ def end_unreachable(directory: str) -> None:
             ended = os.pidfd_open(int(pid))
             try:
                 signal.pidfd_send_signal(ended, signal.SIGTERM)
-                if not select.select([ended], [], [], _END_LIMIT)[0]:
+                if not select.select([ended], [], [], _UNREACHABLE_END_LIMIT)[0]:
                     signal.pidfd_send_signal(ended, signal.SIGKILL)
             finally:
                 os.close(ended)
@@ -82,3 +82,53 @@ class HolderProcess:
         """Let go of it, and wait for its end unless somebody else did."""
         self.connection.close()
         self.process.wait()
+
+
+def connect(directory: str, lock: int) -> socket.socket | None:
+    """A connection to the holder of a state directory, if there is one. Blocks."""
+    connection = socket.socket(socket.AF_UNIX)
+    try:
+        # By way of a descriptor, as the path of a socket may have 107 bytes only.
+        descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            connection.connect(f"/proc/self/fd/{descriptor}/{SOCKET}")
+        finally:
+            os.close(descriptor)
+        socket.send_fds(connection, [wire.frame(wire.HELLO, 0, _read_secret(directory))], [lock])
+    except OSError:
+        connection.close()
+        return None
+    connection.setblocking(False)
+    return connection
+
+
+def write_secret(directory: str, secret: str) -> None:
+    """Leave the holder's secret for the next server."""
+    path = os.path.join(directory, SECRET)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+    with open(os.open(path, flags, 0o600), "w", encoding="ascii") as file:
+        file.write(secret)
+
+
+def _read_secret(directory: str) -> bytes:
+    try:
+        with open(os.path.join(directory, SECRET), "rb") as file:
+            return file.read()
+    except FileNotFoundError:  # of an older version, which says so itself
+        return b""
+
+
+def wait_for(process: subprocess.Popen[bytes]) -> None:
+    """Wait for the end of a holder that has ended everything or lost its server. Blocks."""
+    try:
+        process.wait(_END_LIMIT)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def kill(pid: int | None) -> None:
+    """End a holder that does not listen."""
+    if pid is not None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)

@@ -7,23 +7,26 @@ import select
 import time
 
 from glovebox.box.terminal.holder import reaping, wire
+from glovebox.box.terminal.holder.door import Door
 from glovebox.box.terminal.holder.lean import signals, sockets
 from glovebox.box.terminal.holder.log import Log
 from glovebox.box.terminal.holder.pty import Pty
 from glovebox.box.terminal.holder.source import ShellSpec, Source
 from glovebox.box.terminal.holder.terminal import Terminal
+from glovebox.box.terminal.processes import Process
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-#: Where a server finds a holder that is already there, in the state directory.
-SOCKET = "holder.sock"
-#: In the same place: what went wrong.
+#: In the state directory: what went wrong.
 ERROR_LOG = "holder.log"
 TMUX_SOCKET = "tmux.sock"
 #: How long a shell and its jobs may take to end by themselves.
 _GRACE = 0.5
+#: When more shells than a few end, what they leave is looked for together, after so long.
+_FEW = 4
+_TOGETHER = 0.05
 _RECEIVE = 262_144
 _IN = select.POLLIN
 _OUT = select.POLLOUT
@@ -36,7 +39,12 @@ class Holder:
     """
 
     def __init__(
-        self, directory: str, *, patience: float, keep: int, open_source: Callable[[ShellSpec], Source]
+        self,
+        door: Door | None,
+        *,
+        patience: float,
+        keep: int,
+        open_source: Callable[[ShellSpec], Source],
     ) -> None:
         self._patience = patience
         self._keep = keep
@@ -50,6 +58,8 @@ class Holder:
         #: The server does not take any more just now.
         self._full = False
         self._abandoned: float | None = None
+        #: Shells that are to be closed before anything else is waited for.
+        self._dismissed: list[Terminal] = []
         self._quitting = False
         self._wakeup, wake = os.pipe()
         for descriptor in (self._wakeup, wake):
@@ -60,16 +70,9 @@ class Holder:
         for ignored in (signals.SIGINT, signals.SIGHUP, signals.SIGPIPE):
             signals.signal(ignored, signals.SIG_IGN)
         self._poll.register(self._wakeup, _IN)
-        self._address = os.path.join(directory, SOCKET)
-        self._listener = sockets.socket(sockets.AF_UNIX, sockets.SOCK_STREAM)
-        os.chdir(directory)  # the path of a socket may have 107 bytes, that of a directory more
-        if os.path.exists(SOCKET):
-            os.unlink(SOCKET)
-        self._listener.bind(SOCKET)
-        os.chdir("/")
-        self._listener.listen(4)
-        self._listener.setblocking(False)
-        self._poll.register(self._listener.fileno(), _IN)
+        self._door = door
+        if door is not None:
+            self._poll.register(door.fileno(), _IN)
 
     def serve(self, server: sockets.socket) -> None:
         """Hold terminals until there are none to hold; begins with a server that is already connected."""
@@ -77,9 +80,12 @@ class Holder:
         while not (self._quitting and not self._terminals):
             for descriptor, event in self._poll.poll(self._wait()):
                 self._handle(descriptor, event)
+            dismissed, self._dismissed = self._dismissed, []
+            self._close(dismissed)
             self._overdue()
             self._tell_news()
-        reaping.remove_file(self._address)
+        if self._door is not None:
+            self._door.close()
         if self._server is not None:
             self._server.setblocking(True)
             self._flush()
@@ -90,7 +96,7 @@ class Holder:
         if terminal := self._by_descriptor.get(descriptor):
             if terminal.closing:
                 self._unwatch(terminal)
-                terminal.deadline = time.monotonic()
+                self._end_soon(terminal)
                 return
             if event & _OUT:
                 self._type(terminal)
@@ -99,9 +105,18 @@ class Holder:
         elif descriptor == self._wakeup:
             os.read(self._wakeup, 4096)
             self._reap()
-        elif descriptor == self._listener.fileno():
-            connected, _ = self._listener._accept()  # type: ignore[attr-defined]
-            self._greet(sockets.socket(fileno=connected))
+        elif self._door is not None and descriptor == self._door.fileno():
+            arrived, gone = self._door.admit()
+            for one in gone:
+                self._unregister(one)
+            if arrived >= 0:
+                self._poll.register(arrived, _IN)
+        elif self._door is not None and self._door.knows(descriptor):
+            server = self._door.hear(descriptor)
+            if not self._door.knows(descriptor):
+                self._unregister(descriptor)
+            if server is not None:
+                self._greet(server)
         elif self._server is not None and descriptor == self._server.fileno():
             if event & _OUT:
                 self._flush()
@@ -110,21 +125,28 @@ class Holder:
 
     def _wait(self) -> float | None:
         """Milliseconds until something is due."""
+        if self._dismissed:
+            return 0
         due = [terminal.deadline for terminal in self._terminals.values() if terminal.deadline is not None]
         due += [one.quiet_until for one in self._terminals.values() if one.dirty and one.quiet_until]
         if self._abandoned is not None:
             due.append(self._abandoned + self._patience)
+        if self._door is not None and self._door.deadline is not None:
+            due.append(self._door.deadline)
         return max(0.0, min(due) - time.monotonic()) * 1000 + 1 if due else None
 
     def _overdue(self) -> None:
         now = time.monotonic()
-        for terminal in list(self._terminals.values()):
-            if terminal.deadline is not None and now >= terminal.deadline:
-                terminal.deadline = None
-                if terminal.closing:
-                    self._end(terminal)
-                else:
-                    self._exit(terminal)
+        due = [one for one in self._terminals.values() if one.deadline is not None and now >= one.deadline]
+        for terminal in due:
+            terminal.deadline = None
+            if not terminal.closing:
+                self._exit(terminal)
+        self._end([terminal for terminal in due if terminal.closing])
+        if self._door is not None:
+            for guest in self._door.late():
+                self._unregister(guest)
+                self._door.dismiss(guest)
         if self._abandoned is not None and now >= self._abandoned + self._patience:
             self._abandoned = None
             self._quit()
@@ -139,7 +161,8 @@ class Holder:
         except OSError as error:
             self._send(wire.REFUSED, number, wire.fields(str(error)))
             return
-        terminal = self._terminals[number] = Terminal(number, spec.name, source, log, scratch)
+        terminal = Terminal(number, spec.name, source, log, scratch, spec.token.encode())
+        self._terminals[number] = terminal
         self._watch(terminal, _IN)
         self._send(wire.OPENED, number, wire.fields(source.pid))
         self._read(terminal)
@@ -215,52 +238,66 @@ class Holder:
                 while not terminal.exited and not terminal.closing and terminal.source.status() is not None:
                     self._read(terminal)
                 if terminal.closing:
-                    terminal.deadline = time.monotonic()
+                    self._end_soon(terminal)
 
-    def _close(self, terminal: Terminal) -> None:
-        """Begin to end a shell: it is told, then everything it started is killed."""
-        if terminal.closing:
-            return
-        terminal.closing = True
-        self._unwatch(terminal)
-        gone = terminal.source.status() is not None
-        terminal.relatives = reaping.family(terminal.source.pid, terminal.name, ended=gone)
-        terminal.source.hang_up()
-        if not gone:
-            reaping.signal(terminal.source.pid, signals.SIGHUP)
-            reaping.signal(terminal.source.pid, signals.SIGCONT)
-        terminal.deadline = time.monotonic() + (0 if gone else _GRACE)
-        if not gone and not isinstance(terminal.source, Pty):
-            self._await_end(terminal)
+    def _close(self, terminals: list[Terminal]) -> None:
+        """Begin to end shells: they are told, then everything they started is killed."""
+        for terminal, relatives in self._with_relatives(terminals):
+            self._unwatch(terminal)
+            gone = terminal.source.status() is not None
+            terminal.relatives = relatives
+            terminal.source.hang_up()
+            if not gone:
+                reaping.signal(terminal.source.pid, signals.SIGHUP)
+                reaping.signal(terminal.source.pid, signals.SIGCONT)
+            terminal.deadline = time.monotonic() + (0 if gone else _GRACE)
+            if not gone and not isinstance(terminal.source, Pty):
+                self._await_end(terminal)
+
+    def _with_relatives(self, terminals: list[Terminal]) -> list[tuple[Terminal, list[Process]]]:
+        if not terminals:
+            return []
+        shells = [(one.source.pid, one.name, one.source.status() is not None) for one in terminals]
+        return list(zip(terminals, reaping.families(shells)))  # noqa: B905  as many of one as of the other
+
+    def _end_soon(self, terminal: Terminal) -> None:
+        crowd = sum(one.closing for one in self._terminals.values()) > _FEW
+        soon = time.monotonic() + (_TOGETHER if crowd else 0.0)
+        terminal.deadline = soon if terminal.deadline is None else min(soon, terminal.deadline)
 
     def _await_end(self, terminal: Terminal) -> None:
         """Hear of the end of a shell that is not our child."""
         try:
             terminal.leave = os.pidfd_open(terminal.source.pid)
         except ProcessLookupError:  # gone already
-            terminal.deadline = time.monotonic()
+            self._end_soon(terminal)
             return
         except (OSError, AttributeError):  # a system without it
             return
         self._by_descriptor[terminal.leave] = terminal
         self._poll.register(terminal.leave, _IN)
 
-    def _end(self, terminal: Terminal) -> None:
-        gone = terminal.source.status() is not None
-        late = reaping.family(terminal.source.pid, terminal.name, ended=gone)
-        reaping.end([*terminal.relatives, *late])
-        del self._terminals[terminal.number]
-        self._unwatch(terminal)
-        if terminal.leave >= 0:
-            os.close(terminal.leave)
-        terminal.log.close()
-        reaping.remove_tree(terminal.scratch)
-        self._send(wire.CLOSED, terminal.number)
+    def _end(self, terminals: list[Terminal]) -> None:
+        for terminal, late in self._with_relatives(terminals):
+            reaping.end([*terminal.relatives, *late])
+            del self._terminals[terminal.number]
+            self._unwatch(terminal)
+            if terminal.leave >= 0:
+                os.close(terminal.leave)
+            terminal.log.close()
+            reaping.remove_tree(terminal.scratch)
+            self._send(wire.CLOSED, terminal.number)
 
     def _quit(self) -> None:
         self._quitting = True
         for terminal in self._terminals.values():
-            self._close(terminal)
+            self._dismiss(terminal)
+
+    def _dismiss(self, terminal: Terminal) -> None:
+        """Have a shell closed, together with others that are to be closed now."""
+        if not terminal.closing:
+            terminal.closing = True
+            self._dismissed.append(terminal)
 
     # The server.
 
@@ -310,17 +347,18 @@ class Holder:
             if kind == wire.CLOSE:
                 self._send(wire.CLOSED, number)
         elif kind == wire.CLOSE:
-            self._close(terminal)
+            self._dismiss(terminal)
         elif terminal.closing or terminal.exited:
             return
         elif kind in (wire.INPUT, wire.COMMAND):
             (count,) = wire.OFFSET.unpack_from(payload)
             data = payload[wire.OFFSET.size :]
             if kind == wire.COMMAND:
-                last, _, data = data.partition(b"\0")
-                terminal.hush(last)
+                token, _, data = data.partition(b"\0")
             if count > terminal.inputs:  # a server that came back may say again what was heard
                 terminal.inputs = count
+                if kind == wire.COMMAND:
+                    terminal.expect(token)
                 self._type(terminal, data)
         elif kind == wire.RESIZE:
             rows, columns = wire.parse_fields(payload)
@@ -355,7 +393,8 @@ class Holder:
             if terminal.dirty and (not terminal.quiet_until or time.monotonic() >= terminal.quiet_until):
                 terminal.dirty = False
                 terminal.quiet_until = 0.0
-                self._outbox += wire.frame(wire.NEWS, terminal.number, wire.OFFSET.pack(terminal.log.end))
+                news = wire.offsets(terminal.log.end, *terminal.ends.confirmed)
+                self._outbox += wire.frame(wire.NEWS, terminal.number, news)
         if self._outbox:
             self._flush()
 
@@ -369,7 +408,7 @@ def main() -> None:
     orders = _orders(server)
     if not orders:
         return  # nobody needs it
-    directory, patience, keep, kind, program = orders
+    directory, secret, patience, keep, kind, program = orders
     _detach(directory)
     reaping.adopt_orphans()
     close = None
@@ -383,7 +422,9 @@ def main() -> None:
         def open_source(spec: ShellSpec) -> Source:
             return Pty(spec) if spec.plain else tmux.open(spec)
 
-    holder = Holder(directory, patience=float(patience), keep=int(keep), open_source=open_source)
+    # Without patience there is no next server.
+    door = Door(directory, secret) if float(patience) else None
+    holder = Holder(door, patience=float(patience), keep=int(keep), open_source=open_source)
     try:
         holder.serve(server)
     finally:

@@ -45,13 +45,21 @@ def signal(pid: int, number: int) -> None:
         pass
 
 
-def family(shell: int, name: str, *, ended: bool) -> list[Process]:
-    """The processes of a shell's session, its descendants, and those that carry its mark."""
-    found = processes.family(shell, ended=ended)
-    known = {process.pid for process in found}
+def families(shells: list[tuple[int, str, bool]]) -> list[list[Process]]:
+    """The processes of shells: in each one's session, its descendants, and those that carry its mark.
+
+    A shell is its process id, its name, and whether it has ended.
+    """
+    table = processes.Table()
+    found = [table.family(shell, ended=ended) for shell, _, ended in shells]
+    known = {process.pid for family in found for process in family}
+    orphans: dict[str | None, list[int]] = {}
     for pid in _children():
-        if pid not in known and _mark(pid) == name and (orphan := processes.read(pid)):
-            found += [orphan, *(one for one in processes.family(pid, ended=False) if one.pid != pid)]
+        if pid not in known:
+            orphans.setdefault(_mark(pid), []).append(pid)
+    for family, (_, name, _) in zip(found, shells):  # noqa: B905  as many of one as of the other
+        for pid in orphans.get(name, ()):
+            family += table.family(pid, ended=False)
     return found
 
 
@@ -66,8 +74,9 @@ def end_children() -> None:
         children = _children()
         if not children:
             return
+        table = processes.Table()
         for pid in children:
-            processes.end(processes.family(pid, ended=False))
+            processes.end(table.family(pid, ended=False))
         for pid in children:
             try:
                 os.waitpid(pid, 0)
@@ -89,8 +98,12 @@ def remove_tree(path: str) -> None:
     It may be the sandbox user's, who may be changing it just then, so links are never followed.
     """
     try:
-        for name in os.listdir(path):
-            os.unlink(os.path.join(path, name))
+        directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            for name in os.listdir(directory):
+                os.unlink(name, dir_fd=directory)
+        finally:
+            os.close(directory)
         os.rmdir(path)
     except OSError:  # it holds directories, or the server was faster
         import shutil  # takes memory, which most holders can save

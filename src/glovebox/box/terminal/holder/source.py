@@ -22,6 +22,7 @@ class ShellSpec:
         "name",
         "plain",
         "rows",
+        "token",
         "uid",
     )
 
@@ -38,6 +39,7 @@ class ShellSpec:
         gid: int | None = None,
         groups: list[int] | None = None,
         plain: bool = False,
+        token: str = "",
     ) -> None:
         #: A word that can stand in file names and on command lines.
         self.name = name
@@ -52,6 +54,8 @@ class ShellSpec:
         self.groups = groups or []
         #: Not a shell that people would want to attach to.
         self.plain = plain
+        #: The token with which a shell tells that it has started.
+        self.token = token
 
 
 class Source(Protocol):

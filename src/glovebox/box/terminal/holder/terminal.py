@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 
 from glovebox.box.terminal.holder import wire
@@ -9,15 +10,97 @@ from glovebox.box.terminal.holder.log import Log
 from glovebox.box.terminal.holder.source import Source
 from glovebox.box.terminal.processes import Process
 
-#: How long the news of a command may wait for its end, and how much output is news at once.
+#: How long the news of a command may wait for its end, and that of its end for the prompt: most take less,
+#: and two pieces of news cost more than one.
 _QUIET = 0.002
+_PROMPT_QUIET = 0.001
+_PROMPT_END = b"\033]1807;B;"
+#: So much output is news at once.
 _MUCH = 4_096
+#: More than the bytes of an end mark up to the status; a mark may be torn between two reads.
+_MARK_SIZE = 64
+#: Ends that are remembered of one token: more than one if people use the shell as well.
+_MOST_ENDS = 100
+
+
+class EndMarks:
+    """Tells the end marks that the shell itself printed from those of other programs.
+
+    The kernel lets nobody but a process itself write its name (/proc/PID/comm). Before each mark the shell
+    writes there the status that it is about to tell, and how many ends it has told for this token, modulo 10.
+    So if there are as many new marks as ends, they are the shell's. If there are more, other programs have
+    printed some, and only the newest with the right status counts.
+    """
+
+    def __init__(self, pid: int) -> None:
+        self._path = f"/proc/{pid}/comm"
+        self._mark = self._name = self._before = b""
+        self._told = 0
+        self._newest = -1
+        #: Offsets of marks that may be the shell's.
+        self._found: list[int] = []
+        #: Offsets of the marks that are.
+        self.confirmed: list[int] = []
+
+    def expect(self, token: bytes) -> None:
+        """Look for the ends of the command with this token from now on."""
+        mark = b"\033]1807;D;" + token + b"\x1f" if token else b""
+        if mark != self._mark:
+            self._mark = mark
+            self._name = b"bash:" + token[:4] + b":"
+            self._told = 0
+            self._found = []
+            self.confirmed = []
+
+    def find(self, data: bytes, offset: int) -> bool:
+        """Look through what was printed at `offset`; whether there is another mark of the shell's."""
+        before = self._before
+        self._before = (before + data[-_MARK_SIZE:])[-_MARK_SIZE:]
+        if not self._mark or (self._mark not in data and self._mark not in before + data[:_MARK_SIZE]):
+            return False
+        data, offset = before + data, offset - len(before)
+        self._collect(data, offset)
+        status, _, count = self._read_name().removeprefix(self._name).partition(b":")
+        ends = (int(count) - self._told) % 10 if count.isdigit() else 0
+        newest = data.rfind(self._mark + status + b"\x1f")
+        if ends > len(self._found):
+            genuine = self._found  # the rest is still to come, or was lost
+        elif not ends or newest < 0:
+            return False
+        else:
+            genuine = self._found if ends == len(self._found) else [offset + newest]
+        self.confirmed = [*self.confirmed, *genuine][-_MOST_ENDS:]
+        self._told = (self._told + min(ends, len(self._found))) % 10
+        self._found = []
+        return True
+
+    def _collect(self, data: bytes, offset: int) -> None:
+        at = data.find(self._mark)
+        while at >= 0:
+            if offset + at > self._newest:
+                self._newest = offset + at
+                self._found = [*self._found[1 - _MOST_ENDS :], self._newest]
+            at = data.find(self._mark, at + 1)
+
+    def _read_name(self) -> bytes:
+        try:
+            descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            return b""
+        try:
+            return os.read(descriptor, _MARK_SIZE).rstrip(b"\n")
+        except OSError:  # it has just ended
+            return b""
+        finally:
+            os.close(descriptor)
 
 
 class Terminal:
     """One shell, its log, and what is still to be typed."""
 
-    def __init__(self, number: int, name: str, source: Source, log: Log, scratch: str) -> None:
+    def __init__(
+        self, number: int, name: str, source: Source, log: Log, scratch: str, token: bytes = b""
+    ) -> None:
         self.number = number
         self.name = name
         self.source = source
@@ -35,20 +118,24 @@ class Terminal:
         #: Readable when a shell that is not our child has ended, while it is being closed.
         self.leave = -1
         self.relatives: list[Process] = []
-        #: Until then, or until these bytes are printed, there is no news: most commands are over by then.
+        #: Until then, or until the command has ended, there is no news: most commands are over by then.
         self.quiet_until = 0.0
-        self._awaited = b""
+        self.ends = EndMarks(source.pid)
+        self.ends.expect(token)
 
-    def hush(self, awaited: bytes) -> None:
-        """Tell of what comes now as one piece of news, if it comes soon."""
+    def expect(self, token: bytes) -> None:
+        """A command begins: tell of what it prints as one piece of news, if it ends soon."""
         self.quiet_until = time.monotonic() + _QUIET
-        self._awaited = awaited
+        self.ends.expect(token)
 
     def printed(self, data: bytes) -> list[tuple[int, str]]:
         """The shell printed something; the new files that the log goes on in."""
         self.dirty = True
-        if self.quiet_until and (len(data) >= _MUCH or self._awaited in data):
+        ended = self.ends.find(data, self.log.end)
+        if _PROMPT_END in data or len(data) >= _MUCH:
             self.quiet_until = 0.0
+        elif ended:
+            self.quiet_until = time.monotonic() + _PROMPT_QUIET
         return self.log.append(data)
 
     def describe(self) -> wire.Held:
@@ -60,6 +147,7 @@ class Terminal:
             pid=self.source.pid,
             inputs=self.inputs,
             end=self.log.end,
+            ends=self.ends.confirmed,
             exited=self.exited,
             status=self.source.status(),
             segments=self.log.segments,

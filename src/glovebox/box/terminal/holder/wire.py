@@ -11,16 +11,17 @@ import struct
 from glovebox.box.terminal.holder.source import ShellSpec
 
 #: Changes when an older holder could not be understood any more.
-VERSION = "2"
+VERSION = "3"
 
 HEADER = struct.Struct("<cII")
 OFFSET = struct.Struct("<Q")
 
 #: From the server.
-BEGIN = b"b"  # first of all, fields: directory, patience, bytes of a log to keep, kind of terminal, program
+BEGIN = b"b"  # first, fields: directory, secret, patience, bytes of a log to keep, kind of terminal, program
+HELLO = b"h"  # first from a server that finds a holder: the secret, and with it a descriptor of the lock
 OPEN = b"o"  # fields: directories of the log and of the shell's files, then those of a ShellSpec
 INPUT = b"i"  # number of this input, bytes to type
-COMMAND = b"t"  # number of this input, what will be printed at the end of it, NUL, bytes to type
+COMMAND = b"t"  # number of this input, token of the command that it begins, NUL, bytes to type
 RESIZE = b"r"  # fields: rows, columns
 CLOSE = b"c"  # end the shell and everything it started
 QUIT = b"q"  # end everything
@@ -29,17 +30,17 @@ WELCOME = b"w"  # fields: version, process id, then what is held
 OPENED = b"O"  # fields: process id of the shell
 REFUSED = b"R"  # why no shell was started
 SEGMENT = b"s"  # fields: offset, path: from here on the log is in this file; first offset that is kept
-NEWS = b"n"  # offset of the log's end
+NEWS = b"n"  # offsets: of the log's end, and of the end marks that the shell itself printed
 EXITED = b"x"  # fields: exit status, or nothing if unknown
 CLOSED = b"C"  # nothing of the shell is left
 
-_PER_SESSION = 8
+_PER_SESSION = 9
 
 
 class Held:
     """What the holder says about one of its terminals."""
 
-    __slots__ = ("end", "exited", "inputs", "name", "number", "pid", "segments", "status")
+    __slots__ = ("end", "ends", "exited", "inputs", "name", "number", "pid", "segments", "status")
 
     def __init__(
         self,
@@ -49,6 +50,7 @@ class Held:
         pid: int,
         inputs: int,
         end: int,
+        ends: list[int],
         exited: bool,
         status: int | None,
         segments: list[tuple[int, str]],
@@ -60,9 +62,21 @@ class Held:
         self.inputs = inputs
         #: The offset of the log's end.
         self.end = end
+        #: The offsets of the end marks that the shell itself printed for its last command.
+        self.ends = ends
         self.exited = exited
         self.status = status
         self.segments = segments
+
+
+def offsets(*values: int) -> bytes:
+    """A payload of offsets."""
+    return b"".join(map(OFFSET.pack, values))
+
+
+def parse_offsets(payload: bytes) -> list[int]:
+    """The offsets of a payload."""
+    return [value for (value,) in OFFSET.iter_unpack(payload)]
 
 
 def frame(kind: bytes, number: int = 0, payload: bytes = b"") -> bytes:
@@ -94,6 +108,11 @@ class Frames:
     def __init__(self) -> None:
         self._held = bytearray()
 
+    @property
+    def size(self) -> int:
+        """How many bytes have come of a frame that is not complete."""
+        return len(self._held)
+
     def feed(self, data: bytes) -> list[tuple[bytes, int, bytes]]:
         """The complete frames so far: kind, number, payload."""
         held = self._held
@@ -124,6 +143,7 @@ def pack_open(log: str, scratch: str, spec: ShellSpec) -> bytes:
         spec.columns,
         switch,
         int(spec.plain),
+        spec.token,
         len(spec.arguments),
         *spec.arguments,
         *variables,
@@ -132,7 +152,7 @@ def pack_open(log: str, scratch: str, spec: ShellSpec) -> bytes:
 
 def parse_open(payload: bytes) -> tuple[str, str, ShellSpec]:
     """The log's directory, that of the shell's files, and the shell that a payload describes."""
-    log, scratch, name, cwd, rows, columns, switch, plain, count, *rest = parse_fields(payload)
+    log, scratch, name, cwd, rows, columns, switch, plain, token, count, *rest = parse_fields(payload)
     uid, gid, groups = switch.split(":") if switch else ("", "", "")
     spec = ShellSpec(
         name=name,
@@ -145,6 +165,7 @@ def parse_open(payload: bytes) -> tuple[str, str, ShellSpec]:
         gid=int(gid) if gid else None,
         groups=[int(group) for group in groups.split(",") if group],
         plain=plain == "1",
+        token=token,
     )
     return log, scratch, spec
 
@@ -154,7 +175,7 @@ def pack_welcome(pid: int, held: list[Held]) -> bytes:
     values: list[str | int | None] = [VERSION, pid, len(held)]
     for one in held:
         values += [one.number, one.name, one.pid, one.inputs, one.end, int(one.exited), one.status]
-        values.append(len(one.segments))
+        values += [",".join(map(str, one.ends)), len(one.segments)]
         for start, path in one.segments:
             values += [start, path]
     return fields(*values)
@@ -167,7 +188,7 @@ def parse_welcome(payload: bytes) -> tuple[str, int, list[Held]]:
     if version != VERSION:
         return version, int(pid), held
     for _ in range(int(count)):
-        number, name, shell, inputs, end, exited, status, pieces = rest[:_PER_SESSION]
+        number, name, shell, inputs, end, exited, status, ends, pieces = rest[:_PER_SESSION]
         after = _PER_SESSION + 2 * int(pieces)
         pairs = rest[_PER_SESSION:after]
         rest = rest[after:]
@@ -178,6 +199,7 @@ def parse_welcome(payload: bytes) -> tuple[str, int, list[Held]]:
                 pid=int(shell),
                 inputs=int(inputs),
                 end=int(end),
+                ends=[int(at) for at in ends.split(",") if at],
                 exited=exited == "1",
                 status=int(status) if status else None,
                 segments=[(int(start), path) for start, path in zip(pairs[::2], pairs[1::2], strict=True)],

@@ -13,10 +13,14 @@ from glovebox.box.terminal.inspection import tty
 class Shell(msgspec.Struct, frozen=True):
     """A shell in one moment."""
 
+    #: The name of its process, which nobody else can change.
+    name: str
     #: Where its program lies in memory, which changes when it replaces itself with another (`exec`).
     image: tuple[bytes, ...]
     stopped: bool
-    #: It has the terminal, and sleeps.
+    #: It has the terminal, and no program that it started does.
+    foreground: bool
+    #: The same, and it sleeps.
     waiting: bool
     #: It is a bash that was given nothing to run, so when it waits it does so at its prompt, most likely.
     interactive: bool
@@ -39,10 +43,13 @@ def look_at_shell(pid: int) -> Shell | None:
     fields, seen = processes.split(stat), processes.Process(pid, stat)
     options = [argument for argument in arguments[1:] if argument]
     modes = tty.modes(seen)
+    foreground = seen.group == seen.foreground == pid
     return Shell(
+        name=seen.name,
         image=tuple(fields[23:26]),
         stopped=seen.state == "T",
-        waiting=seen.state == "S" and seen.group == seen.foreground == pid,
+        foreground=foreground,
+        waiting=seen.state == "S" and foreground,
         interactive=_program(pid) == "bash" and set(options) <= _HARMLESS,
         editing=modes is not None and modes.line_editor,
     )
