@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 
 import msgspec
 
+from glovebox.decoding import json_decoder
 from glovebox.errors import KeyReused
 from glovebox.protocol.base import Message
 
@@ -147,7 +148,7 @@ class _AnswerFile:
         self._size = 0
         #: The last line is not whole: the disk was full, say.
         self._torn = False
-        self._decoder = msgspec.json.Decoder(_Line)
+        self._decoder = json_decoder(_Line)
 
     def read(self) -> Iterator[_Line]:
         """Every line that is whole, the oldest first. Blocks."""

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import msgspec
 
+from glovebox.decoding import decode_json
 from glovebox.errors import StartupError
 from glovebox.hub.registry import Remembered
 from glovebox.protocol.base import Message
@@ -99,7 +100,7 @@ class StateDir:
         """The windows that an earlier hub knew."""
         path = self._path / "windows.json"
         try:
-            return msgspec.json.decode(path.read_bytes(), type=list[Remembered])
+            return decode_json(path.read_bytes(), list[Remembered])
         except FileNotFoundError:
             return []
         except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -116,7 +117,7 @@ class StateDir:
 
     def _announced(self) -> Announced | None:
         try:
-            return msgspec.json.decode(self.address_file.read_bytes(), type=Announced)
+            return decode_json(self.address_file.read_bytes(), Announced)
         except (OSError, msgspec.DecodeError, UnicodeDecodeError):
             return None
 

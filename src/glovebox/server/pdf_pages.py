@@ -13,9 +13,9 @@ import subprocess
 import sys
 from typing import BinaryIO
 
-import msgspec
 from starlette.responses import PlainTextResponse, Response
 
+from glovebox.decoding import decode_json
 from glovebox.errors import TransferError
 from glovebox.server import pdf_worker
 from glovebox.server.pdf_worker import MOST_PAGES, Outline, Page
@@ -54,7 +54,7 @@ def pdf_view(path: str) -> Response:
     with open_file(path) as file:
         version = _version(file)
         try:
-            shown = _canvases(msgspec.json.decode(_ask(file, "pages"), type=Outline))
+            shown = _canvases(decode_json(_ask(file, "pages"), Outline))
         except PdfFailed as error:
             shown = _error(str(error))
         values = {"pages": shown, "version": script_string(version)}

@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 
 from glovebox.client.spec import BoxSpec
+from glovebox.decoding import decode_json
 from glovebox.errors import BoxExists, NoSuchBox
 from glovebox.protocol.base import Message
 
@@ -78,7 +79,7 @@ class BoxDirectory:
             NoSuchBox: it is gone.
         """
         try:
-            record = msgspec.json.decode((self.path / _RECORD).read_bytes(), type=Record)
+            record = decode_json((self.path / _RECORD).read_bytes(), Record)
         except (FileNotFoundError, NotADirectoryError, msgspec.DecodeError):
             raise self._gone() from None
         if self._created not in (None, record.created):

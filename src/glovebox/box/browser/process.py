@@ -15,6 +15,7 @@ from glovebox.box.browser import wire
 from glovebox.box.browser.wire import Setup
 from glovebox.box.keeping import Keeper, Kept
 from glovebox.box.threads import Threads
+from glovebox.decoding import decode_json
 from glovebox.errors import BrowserError
 
 NAME = "browser"
@@ -194,13 +195,13 @@ def _unexpected(reply: wire.Reply) -> BrowserError:
 def _placed(setup: Setup, directory: str) -> Setup:
     """A setup as it is written."""
     text = msgspec.json.encode(setup).replace(b"{directory}", os.fsencode(directory))
-    return msgspec.json.decode(text, type=Setup)
+    return decode_json(text, Setup)
 
 
 def _setup_of(kept: Kept) -> Setup | None:
     try:
         with open(os.path.join(kept.directory, _SETUP), "rb") as file:
-            return msgspec.json.decode(file.read(), type=Setup)
+            return decode_json(file.read(), Setup)
     except msgspec.MsgspecError:
         return None
 

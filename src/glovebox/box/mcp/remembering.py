@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import msgspec
 
 from glovebox.box.mcp.servers import Server, parse_named
+from glovebox.decoding import decode_json
 from glovebox.errors import RequestError
 
 log = logging.getLogger(__name__)
@@ -33,7 +34,7 @@ def read(path: str) -> list[Server]:
     """The servers that were remembered, if any. Blocks."""
     try:
         with open(path, "rb") as file:
-            return parse_named(msgspec.json.decode(file.read()))
+            return parse_named(decode_json(file.read()))
     except FileNotFoundError:
         return []
     except (OSError, msgspec.DecodeError, RequestError) as error:

@@ -10,6 +10,7 @@ import msgspec
 
 from glovebox.box.notebook.wire import ConnectionInfo
 from glovebox.box.threads import Threads
+from glovebox.decoding import decode_json
 from glovebox.protocol.base import Message
 
 log = logging.getLogger(__name__)
@@ -83,7 +84,7 @@ class Memory:
 def _read(path: str) -> dict[str, Saved]:
     try:
         with open(path, "rb") as file:
-            return msgspec.json.decode(file.read(), type=dict[str, Saved])
+            return decode_json(file.read(), dict[str, Saved])
     except FileNotFoundError:
         return {}
     except (OSError, msgspec.DecodeError) as error:

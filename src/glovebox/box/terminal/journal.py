@@ -12,6 +12,7 @@ import msgspec
 from glovebox.box.terminal.identity import Identity
 from glovebox.box.terminal.integration import Report
 from glovebox.box.threads import Threads
+from glovebox.decoding import json_decoder
 from glovebox.protocol.base import Message
 from glovebox.protocol.terminal import Bill, Limits
 
@@ -193,7 +194,7 @@ def load(path: str) -> list[Entry]:
         lines = Path(path).read_bytes().splitlines()
     except OSError:
         return []
-    decoder = msgspec.json.Decoder(Entry)
+    decoder = json_decoder(Entry)
     entries: list[Entry] = []
     for line in lines:
         with contextlib.suppress(msgspec.DecodeError):  # the last one may be torn

@@ -19,6 +19,7 @@ from glovebox.box.terminal.holder.source import ShellSpec
 from glovebox.box.terminal.holder.wire import Held
 from glovebox.box.terminal.state import StateDirectory
 from glovebox.box.threads import Threads
+from glovebox.decoding import decode_json
 from glovebox.errors import OutputGone
 from glovebox.protocol.base import Message
 
@@ -223,6 +224,6 @@ class ProcessKeeper:
     def _read_record(self, name: str) -> _Record | None:
         try:
             with open(os.path.join(self._state.kept(name), _RECORD), "rb") as file:
-                return msgspec.json.decode(file.read(), type=_Record)
+                return decode_json(file.read(), _Record)
         except (OSError, msgspec.DecodeError):
             return None

@@ -19,6 +19,7 @@ from glovebox.box.vscode.finding import ServerProgram, find_server
 from glovebox.box.vscode.front import Front
 from glovebox.box.vscode.options import VSCodeOptions
 from glovebox.box.vscode.process import NAME, Plan, ServerProcess
+from glovebox.decoding import decode_json
 from glovebox.errors import PluginFailed
 from glovebox.protocol.base import Message
 from glovebox.settings import NO_PORT, Settings
@@ -197,7 +198,7 @@ class VSCode:
             return None
         try:
             with open(path, "rb") as file:
-                return msgspec.json.decode(file.read(), type=_Memory)
+                return decode_json(file.read(), _Memory)
         except (OSError, msgspec.MsgspecError):
             return None
 
