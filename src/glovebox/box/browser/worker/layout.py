@@ -12,12 +12,9 @@ from typing import Any
 _etree: Any = import_module("lxml.etree")
 
 
-def laid_out(html: str, *, kept: Collection[str] = ()) -> str:
-    """HTML as Beautiful Soup lays it out with lxml: each tag and text on a line of its own, indented.
-
-    With `kept`, the sorted names of some attributes, all others are left out.
-    """
-    layout = _Written(kept)
+def laid_out(html: str) -> str:
+    """HTML as Beautiful Soup lays it out with lxml: each tag and text on a line of its own, indented."""
+    layout = _Written()
     parse(html, layout)
     return layout.text()
 
@@ -193,11 +190,10 @@ class Layout:
 
 
 class _Written(Layout):
-    """A document as text, with all attributes or only those to be kept."""
+    """A document as text."""
 
-    def __init__(self, kept: Collection[str]) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self._kept = kept
         self._pieces: list[str] = []
 
     def blanks(self, text: str) -> None:
@@ -207,24 +203,19 @@ class _Written(Layout):
         self._pieces.append(text if plain else escape(text, quote=False))
 
     def opening(self, tag: str, attributes: Mapping[str, str]) -> None:
-        self._pieces.append(f"<{tag}{self._attributes(tag, attributes)}>")
+        self._pieces.append(f"<{tag}{_attributes(tag, attributes)}>")
 
     def closing(self, tag: str) -> None:
         self._pieces.append(f"</{tag}>")
 
     def empty(self, tag: str, attributes: Mapping[str, str]) -> None:
-        self._pieces.append(f"<{tag}{self._attributes(tag, attributes)}/>")
+        self._pieces.append(f"<{tag}{_attributes(tag, attributes)}/>")
 
     def declaration(self, text: str) -> None:
         self._pieces.append(text)
 
     def text(self) -> str:
         return "".join(self._pieces)
-
-    def _attributes(self, tag: str, attributes: Mapping[str, str]) -> str:
-        if not self._kept:
-            return _all_attributes(tag, attributes)
-        return "".join([_quoted(name, attributes[name]) for name in self._kept if name in attributes])
 
 
 #: Attributes whose value is a list of words, for all elements and for some.
@@ -244,7 +235,7 @@ _LISTS_OF: Mapping[str, Collection[str]] = {
 _CHARSET = re.compile(r"((?:^|[\s;])charset=)[^;]*", re.MULTILINE)
 
 
-def _all_attributes(tag: str, attributes: Mapping[str, str]) -> str:
+def _attributes(tag: str, attributes: Mapping[str, str]) -> str:
     """Attributes by name, lists with single spaces; the encoding is what the text is translated to."""
     lists = _LISTS_OF.get(tag, ())
     found: dict[str, str] = {}

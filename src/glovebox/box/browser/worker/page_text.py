@@ -17,9 +17,6 @@ from glovebox.box.browser.worker.layout import Layout, laid_out, parse
 from glovebox.box.browser.worker.markdown import Markdown
 
 _ELEMENT, _TEXT, _CDATA = 1, 3, 4
-#: The attributes that are read.
-_READ = ("href", "start", "title")
-_PLAIN = re.compile("plaintext", re.IGNORECASE)
 _FRAME = re.compile(r"(</?)iframe\b")
 _END_OF_ADDED = re.compile(r"</::[^>]*>")
 
@@ -32,12 +29,10 @@ def page_text(snapshot: Snapshot, *, limit: int) -> str:
         inner = documents[place]["nodes"]["contentDocumentIndex"]["value"]
         order += [child for child in inner if child not in order]
     source = _Source(snapshot["strings"])
-    # After a <plaintext>, which has no end, documents inside others are text themselves, attributes and all.
-    whole = len(order) > 1 and any(_PLAIN.search(text) for text in snapshot["strings"])
     laid: dict[int, str] = {}
     for place in reversed(order[1:]):
         html = _as_before(source.of(documents[place]["nodes"], laid))
-        laid[place] = laid_out(html, kept=() if whole else _READ)
+        laid[place] = laid_out(html)
     return _cut(_read(_as_before(source.of(documents[0]["nodes"], laid)), limit), limit)
 
 
