@@ -25,6 +25,8 @@ case $what in
     tsc --noEmit
     node bundle.mjs
     mkdir -p "$(dirname "$target")"
-    vsce package --no-dependencies --skip-license --allow-missing-repository --out "$target"
+    trap 'rm -f LICENSE' EXIT
+    cp ../LICENSE .
+    vsce package --no-dependencies --allow-missing-repository --out "$target"
     ;;
 esac

@@ -68,10 +68,17 @@ fi
 python=${python:-python3}
 
 [ -x .venv/bin/python ] || { say "Making .venv with $("$python" --version)"; "$python" -m venv .venv; }
-extra="[box,hub,browser,bundle]"
-[ "$wanted" = dev ] && extra="[dev]"
+extras=(box hub browser bundle)
+[ "$wanted" = dev ] && extras=(dev)
 say "Installing Python packages"
-.venv/bin/python -m pip install -q --disable-pip-version-check -c constraints.txt -e ".$extra"
+# Nothing is installed but files whose hashes constraints.txt has. First comes a pip that can look them up there.
+pip() { .venv/bin/python -m pip --disable-pip-version-check install -q "$@"; }
+sed -n '/^pip==/,/[^\\]$/p' constraints.txt >.venv/pip.txt
+pip --require-hashes -r .venv/pip.txt
+pip --require-hashes -c constraints.txt setuptools hatchling editables
+.venv/bin/python scripts/requirements.py "${extras[@]}" >.venv/requirements.txt
+pip --require-hashes -c constraints.txt --no-build-isolation -r .venv/requirements.txt
+pip --no-deps --no-build-isolation -e .
 if ! has_chromium; then
   say "Getting Chromium"
   deps=()

@@ -104,7 +104,7 @@ def test_serving_loads_no_heavy_library(tmp_path: Path) -> None:
     script = (
         "import sys; import glovebox.server.run; from glovebox.box import registry\n"
         "for name, where in registry.OWN.items(): registry.load(name, where)\n"
-        "heavy = {'httpx', 'pydantic', 'docker', 'playwright', 'jupyter_client', 'mcp', 'bashlex', 'chardet',"
+        "heavy = {'httpx', 'pydantic', 'docker', 'playwright', 'jupyter_client', 'mcp',"
         " 'charset_normalizer', 'psutil', 'zipfile', 'websockets', 'zmq', 'prometheus_client',"
         " 'opentelemetry', 'glovebox.box.telemetry.otel'}\n"
         "print(sorted(heavy & set(sys.modules)))"

@@ -71,5 +71,5 @@ def configure(*, level: str, as_json: bool, secrets: Iterable[str] = ()) -> None
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
     logging.getLogger("asyncio").setLevel(logging.WARNING)
-    for chatty in ("charset_normalizer", "chardet", "python_multipart", "urllib3"):
+    for chatty in ("charset_normalizer", "python_multipart", "urllib3"):
         logging.getLogger(chatty).setLevel(logging.WARNING)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import tarfile
 from collections.abc import Iterator
+from email import message_from_bytes
+from email.message import Message
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,7 @@ from glovebox.bundle import ROOT, digest, manifest
 from glovebox.errors import NoBundle
 from tests.bundle.images import EmptyImage
 from tests.support.running import RunningBox
+from tests.test_packages import binds
 
 PYTHON = f"{ROOT}/bin/python3"
 LOADED = """
@@ -45,6 +48,21 @@ def test_it_is_small_and_everyone_may_read_it_and_root_owns_it(bundle: Path) -> 
     assert {(member.uid, member.gid) for member in members} == {(0, 0)}
     assert {member.mode for member in members if not member.issym()} == {0o755, 0o644}
     assert not any(member.name.startswith(("/", "..")) for member in members)
+
+
+def test_it_has_licences_and_none_is_the_gpl(bundle: Path) -> None:
+    told: dict[str, Message] = {}
+    with tarfile.open(bundle, "r:") as archive:
+        for member in archive.getmembers():
+            if member.name.endswith(".dist-info/METADATA") and (file := archive.extractfile(member)):
+                told[Path(member.name).parent.name] = message_from_bytes(file.read())
+        own = next(name for name in told if name.startswith("glovebox_runtime-"))
+        kept = next(name for name in archive.getnames() if name.endswith(f"/{own}/licenses/LICENSE"))
+        file = archive.extractfile(kept)
+        assert file is not None
+        assert b"Copyright (c) 2026 the Glovebox authors" in file.read()
+    assert len(told) > 40
+    assert [name for name, metadata in told.items() if binds(metadata)] == []
 
 
 def test_what_is_no_bundle_is_refused(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from glovebox.backends.found import FoundSandbox, refuse_wishes
 from glovebox.backends.waiting import until_alive
 from glovebox.client.backend import Address, BoxInfo, Report
 from glovebox.client.spec import BoxSpec
+from glovebox.decoding import decode_json
 from glovebox.errors import BadAnswer, BadSpec, BoxUnreachable, DeadlineExceeded, NoSuchBox
 from glovebox.protocol.base import Message
 from glovebox.settings.host import HostSettings
@@ -87,9 +88,7 @@ class RemoteSandbox(FoundSandbox):
 
         connection = Connection(self._address)
         try:
-            about = msgspec.json.decode(
-                await connection.request("GET", "/server_info", limit=_INFO_LIMIT), type=_About
-            )
+            about = decode_json(await connection.request("GET", "/server_info", limit=_INFO_LIMIT), _About)
         except (BoxUnreachable, DeadlineExceeded):
             return BoxInfo(name=self.name, backend=NAME, state="missing", keep=True)
         except msgspec.MsgspecError as error:
@@ -185,7 +184,7 @@ class RemoteBackend:
         finally:
             await connection.close()
         try:
-            return msgspec.json.decode(answer, type=_Where).content.strip()
+            return decode_json(answer, _Where).content.strip()
         except msgspec.MsgspecError as error:
             raise BadAnswer(f"What answers at {self._address.url} is not a box.") from error
 

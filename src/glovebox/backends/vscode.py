@@ -14,6 +14,7 @@ from glovebox.backends.found import FoundSandbox, refuse_wishes
 from glovebox.client.backend import Address, BoxInfo, Report, State
 from glovebox.client.patience import Lost
 from glovebox.client.spec import BoxSpec
+from glovebox.decoding import decode_json
 from glovebox.errors import (
     BackendError,
     BadAnswer,
@@ -223,7 +224,7 @@ class VSCodeBackend:
         """What the hub of this machine has left for its user's programs. Blocks."""
         path = self._settings.hub_file
         try:
-            return msgspec.json.decode(path.read_bytes(), type=_HubFile)
+            return decode_json(path.read_bytes(), _HubFile)
         except FileNotFoundError:
             return None
         except (OSError, msgspec.DecodeError) as error:
@@ -250,7 +251,7 @@ class _Hub:
         connection = Connection(self.address, patience=0)
         try:
             answer = await connection.request("GET", _DISCOVER, query=query, limit=_HUB_LIMIT)
-            return msgspec.json.decode(answer, type=list[Window])
+            return decode_json(answer, list[Window])
         except InvalidKey as error:
             raise InvalidKey(
                 f"The hub at {self.address.url} wants another key: set GLOVEBOX_HUB_KEY to the one that "
@@ -350,7 +351,7 @@ async def _run(address: Address, command: str) -> None:
     connection = Connection(address)
     try:
         answer = await connection.request("POST", "/execute_action", body=body, limit=_EXPORT_LIMIT + 5)
-        ran = msgspec.json.decode(answer, type=_Ran)
+        ran = decode_json(answer, _Ran)
     except msgspec.DecodeError as error:
         raise BadAnswer(f"What answers at {address.url} is no window.") from error
     except Lost as error:

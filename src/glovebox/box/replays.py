@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Iterator
 
 import msgspec
 
+from glovebox.decoding import json_decoder
 from glovebox.errors import KeyReused
 from glovebox.protocol.base import Message
 from glovebox.state_files import LineFile, read_lines
@@ -156,7 +157,7 @@ class _Line(Message, omit_defaults=True):
     result: msgspec.Raw = msgspec.Raw()
 
 
-_decode = msgspec.json.Decoder(_Line).decode
+_decode = json_decoder(_Line).decode
 
 
 def _begun(key: str, entry: Entry) -> _Line:

@@ -16,6 +16,7 @@ import msgspec
 import glovebox
 from glovebox.bundle.places import MANIFEST
 from glovebox.bundle.running import Stop
+from glovebox.decoding import decode_json
 from glovebox.errors import NoBundle
 from glovebox.protocol.base import Message
 
@@ -42,7 +43,7 @@ def manifest(path: Path) -> Manifest:
             content = archive.extractfile(first) if first and first.name == MANIFEST else None
             if content is None:
                 raise NoBundle(f"{path} is a tar, but not one that `glovebox bundle` made.")
-            return msgspec.json.decode(content.read(), type=Manifest)
+            return decode_json(content.read(), Manifest)
     except (OSError, tarfile.TarError, msgspec.DecodeError) as error:
         raise NoBundle(f"{path} is not a bundle: {error}. Make one with `glovebox bundle`.") from error
 

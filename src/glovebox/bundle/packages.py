@@ -49,7 +49,7 @@ def own_distribution() -> Distribution:
 
 
 def constraints() -> Path | None:
-    """The versions that are known to work together, if this is the source tree."""
+    """The versions that are known to work together and their hashes, if this is the source tree."""
     found = Path(glovebox.__file__).parents[2] / "constraints.txt"
     return found if found.is_file() and (found.parent / "pyproject.toml").is_file() else None
 
@@ -75,9 +75,10 @@ def copy_packages(stage: Path, extras: Sequence[str], stop: Stop) -> None:
 def _copy_own(own: Distribution, target: Path) -> None:
     shutil.copytree(Path(glovebox.__file__).parent, target / "glovebox", ignore=_OWN_LEFT_OUT)
     information = target / f"{NAME.replace('-', '_')}-{glovebox.__version__}.dist-info"
-    information.mkdir()
-    for name in ("METADATA", "entry_points.txt"):
-        (information / name).write_text(own.read_text(name) or "", encoding="utf-8")
+    for name in ("METADATA", "entry_points.txt", "licenses/LICENSE"):
+        copied = information / name
+        copied.parent.mkdir(parents=True, exist_ok=True)
+        copied.write_text(own.read_text(name) or "", encoding="utf-8")
 
 
 def _requirements(own: Distribution, extras: Sequence[str]) -> list[Requirement]:
@@ -170,7 +171,7 @@ def _install(wanted: Sequence[Requirement], target: Path, stop: Stop) -> None:
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-compile", "--prefer-binary"]
     command += ["--disable-pip-version-check", "--no-warn-conflicts"]
     if versions := constraints():
-        command += ["--constraint", str(versions)]
+        command += ["--require-hashes", "--constraint", str(versions)]
     # The markers have been looked at; pip would not know for which extras.
     asked = [f"{one.name}{_extras(one)}{one.specifier}" for one in wanted]
     with tempfile.TemporaryDirectory(dir=target) as directory:

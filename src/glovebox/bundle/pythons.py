@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 
 from glovebox.bundle.running import ask
+from glovebox.decoding import convert, decode_json
 from glovebox.errors import NoBundle
 from glovebox.protocol.base import Message
 
@@ -71,7 +72,7 @@ def told_by(program: Path) -> Python | None:
     told = ask([program, "-I", "-c", _TELL])
     if told is None:
         return None
-    found = msgspec.json.decode(told, type=Python, dec_hook=lambda kind, text: kind(text))
+    found = convert(decode_json(told), Python, dec_hook=lambda kind, text: kind(text))
     return msgspec.structs.replace(found, program=found.program.resolve())
 
 

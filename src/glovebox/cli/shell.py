@@ -78,11 +78,10 @@ async def _until_there(runtime: Runtime) -> None:
 
     And one that somebody has ended is only replaced when it is needed.
     """
-    import msgspec
-
+    from glovebox.decoding import decode_json
     from glovebox.protocol.actions import CmdRunAction
     from glovebox.protocol.terminal import SessionInfo
 
     told = await runtime.call("GET", "/sessions/main")
-    if msgspec.json.decode(told, type=SessionInfo).pid is None:
+    if decode_json(told, SessionInfo).pid is None:
         await runtime.execute(CmdRunAction(command=":"))

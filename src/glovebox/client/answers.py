@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from glovebox.decoding import convert, decode_json
 from glovebox.errors import BackendError, BadAnswer, ClientError, GloveboxError, InvalidKey, by_code
 from glovebox.protocol.base import Action, Message, Observation
 from glovebox.protocol.observations import ErrorObservation
@@ -39,7 +40,7 @@ def error_of(status: int, headers: Mapping[str, str], body: bytes) -> GloveboxEr
     """The exception that an error answer stands for: the box names one of those there are, by its code."""
     text = body.decode("utf-8", "replace")
     try:
-        detail = msgspec.json.decode(body, type=_Detail).detail
+        detail = decode_json(body, _Detail).detail
     except (msgspec.DecodeError, UnicodeDecodeError):
         detail = ""
     return failure(status, headers.get(ERROR_HEADER, ""), detail, text)
@@ -65,7 +66,7 @@ def decoded(body: bytes, kind: type[MessageT]) -> MessageT:
         BadAnswer: it is something else.
     """
     try:
-        return msgspec.json.decode(body, type=kind)
+        return decode_json(body, kind)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise BadAnswer(
             f"That is not what a box answers: {_shown(body.decode('utf-8', 'replace'))}"
@@ -79,7 +80,7 @@ def envelope(body: bytes) -> dict[str, Any]:
         BadAnswer: it is something else.
     """
     try:
-        return msgspec.json.decode(body, type=dict[str, Any])
+        return decode_json(body, dict[str, Any])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadAnswer(f"That is no observation: {_shown(body.decode('utf-8', 'replace'))}") from error
 
@@ -96,7 +97,7 @@ def observation_of(action: Action[ObservationT], answered: dict[str, Any]) -> Ob
     if kind is None or not isinstance(extras, dict):
         raise BadAnswer(f"The box answered {action.action} with {_shown(repr(name))}.")
     try:
-        observation = msgspec.convert({**extras, "content": answered.get("content", "")}, kind)
+        observation = convert({**extras, "content": answered.get("content", "")}, kind)
     except msgspec.ValidationError as error:
         raise BadAnswer(f"The box answered {action.action} with something else: {error}") from error
     return typing.cast("ObservationT | ErrorObservation", observation)

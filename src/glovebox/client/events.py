@@ -12,6 +12,7 @@ import msgspec
 from glovebox.client.connection import MOST_BYTES, SILENCE, Connection, deadline
 from glovebox.client.patience import Lost, Patience
 from glovebox.client.sse import EventParser, Told
+from glovebox.decoding import convert, decode_json
 from glovebox.errors import BadAnswer
 from glovebox.protocol.base import Message
 from glovebox.protocol.events import (
@@ -125,12 +126,12 @@ def happening(told: Told) -> Happening:
     """
     try:
         if told.event == "state":
-            data = msgspec.json.decode(told.data, type=dict[str, Any])
-            return msgspec.convert(data, ActionState if "command" in data else CellState)
+            data = decode_json(told.data, dict[str, Any])
+            return convert(data, ActionState if "command" in data else CellState)
         kind = _KINDS.get(told.event)
         if kind is None:
-            return Other(kind=told.event, data=msgspec.json.decode(told.data, type=dict[str, Any]))
-        event: Any = msgspec.json.decode(told.data, type=kind)
+            return Other(kind=told.event, data=decode_json(told.data, dict[str, Any]))
+        event: Any = decode_json(told.data, kind)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise BadAnswer(f"The box told an event that is none: {error}") from error
     happened: Happening = event

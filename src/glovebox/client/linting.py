@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable
 import msgspec
 
 from glovebox.client.hunks import visualize
+from glovebox.decoding import decode_json
 from glovebox.protocol.base import Message
 
 _SECONDS = 20.0
@@ -60,7 +61,7 @@ def _compile(text: str) -> list[LintError]:
             timeout=_SECONDS,
             check=False,
         )
-        return [msgspec.json.decode(end.stdout, type=LintError)] if end.stdout else []
+        return [decode_json(end.stdout, LintError)] if end.stdout else []
     except (OSError, subprocess.TimeoutExpired, msgspec.DecodeError):  # then nobody knows
         return []
 

@@ -10,6 +10,7 @@ from typing import Protocol
 import msgspec
 
 from glovebox.client.asking import Asked
+from glovebox.decoding import decode_json
 from glovebox.errors import BadAnswer
 from glovebox.protocol.base import Message
 
@@ -101,7 +102,7 @@ class McpServers:
         body = msgspec.json.encode(sorted(servers, key=lambda server: server.name))
         answer = await self._box.call("POST", "/update_mcp_server", body=body, limit=_LIMIT)
         try:
-            update = msgspec.json.decode(answer, type=_Update)
+            update = decode_json(answer, _Update)
         except msgspec.DecodeError as error:
             raise BadAnswer(f"The box did not say what became of its MCP servers: {error}") from error
         self._posted = servers

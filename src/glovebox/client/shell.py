@@ -10,6 +10,7 @@ from collections.abc import Iterable
 import msgspec
 
 from glovebox.client.asking import Asked
+from glovebox.decoding import decode_json
 from glovebox.errors import ClientError, GloveboxError
 from glovebox.logs import Mask
 from glovebox.protocol.actions import CmdRunAction
@@ -80,13 +81,13 @@ def _runs_on(observation: CmdOutputObservation) -> bool:
 async def _question(box: Asked) -> str | None:
     """What the running command wants to be told; None if it does not wait, or nobody knows."""
     try:
-        session = msgspec.json.decode(await box.call("GET", "/sessions/main"), type=SessionInfo)
+        session = decode_json(await box.call("GET", "/sessions/main"), SessionInfo)
         if session.command is None:
             return None
         told = await box.call("GET", f"/commands/{session.command}")
     except (GloveboxError, msgspec.DecodeError):  # a box of another kind does not tell
         return None
-    command = msgspec.json.decode(told, type=CommandInfo)
+    command = decode_json(told, CommandInfo)
     return command.prompt if command.state == "waiting_for_input" else None
 
 

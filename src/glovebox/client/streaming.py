@@ -17,6 +17,7 @@ from glovebox.client.connection import MOST_BYTES, SILENCE, Connection, deadline
 from glovebox.client.executing import GRACE_SECONDS, Order, answered_here, limited, too_late
 from glovebox.client.patience import Lost
 from glovebox.client.sse import EventParser, Told
+from glovebox.decoding import convert
 from glovebox.errors import BadAnswer, NoSuchCell, NoSuchCommand, NoSuchKernel, NotFound, OutputGone
 from glovebox.protocol.actions import IPythonRunCellAction
 from glovebox.protocol.base import Action, Message, ObservationT
@@ -283,6 +284,6 @@ def _message(told: Told, kind: type[MessageT]) -> MessageT:
 
 def _converted(details: Any) -> _Details:
     try:
-        return msgspec.convert(details, _Details)
+        return convert(details, _Details)
     except msgspec.ValidationError as error:
         raise BadAnswer(f"The box tells no details: {error}") from error

@@ -16,6 +16,7 @@ import msgspec
 from glovebox.client.asking import Asked
 from glovebox.client.packing import collect, packed, pieces
 from glovebox.client.unpacking import unpack
+from glovebox.decoding import decode_json
 from glovebox.errors import BadAnswer, DeadlineExceeded, GloveboxError, TransferError
 
 if TYPE_CHECKING:
@@ -195,6 +196,6 @@ async def list_files(box: Asked, path: str | None = None) -> list[str]:
     except DeadlineExceeded as error:
         raise DeadlineExceeded("List files operation timed out") from error
     try:
-        return msgspec.json.decode(answer, type=list[str])
+        return decode_json(answer, list[str])
     except msgspec.DecodeError as error:
         raise BadAnswer(f"The box did not list {path or 'its workspace'}: {error}") from error

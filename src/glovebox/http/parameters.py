@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 import msgspec
 from starlette.requests import Request
 
+from glovebox.decoding import decode_json
 from glovebox.errors import RequestError, TooLarge
 
 T = TypeVar("T")
@@ -93,6 +94,6 @@ async def body(request: Request, kind: type[T]) -> T:
         if len(data) > MOST_BYTES:
             raise TooLarge(f"The body has more than {MOST_BYTES:,} bytes.")
     try:
-        return msgspec.json.decode(bytes(data), type=kind)
+        return decode_json(bytes(data), kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidParameter("value_error", ("body",), str(error), None) from error

@@ -10,6 +10,7 @@ from typing import Any, NoReturn, Protocol
 
 import msgspec
 
+from glovebox.decoding import convert
 from glovebox.errors import (
     BadWindowAnswer,
     WindowError,
@@ -229,7 +230,7 @@ class WindowLink:
     def told(self, data: Any) -> bool:
         """Take what is told of an order; false if something before it is missing."""
         try:
-            told = msgspec.convert(data, Told, builtin_types=(bytes,))
+            told = convert(data, Told, builtin_types=(bytes,))
         except msgspec.ValidationError as error:
             self._not_understood(data, error)
             return True

@@ -11,6 +11,7 @@ import socketio  # type: ignore[import-untyped]
 from socketio.exceptions import ConnectionRefusedError as Refusal  # type: ignore[import-untyped]
 from starlette.types import ASGIApp
 
+from glovebox.decoding import convert
 from glovebox.http.parameters import InvalidParameter
 from glovebox.hub.registry import Refused
 from glovebox.hub.windows import OpenWindow, Windows
@@ -145,7 +146,7 @@ class Sockets:
 
 def _understood(data: Any, kind: type[MessageT]) -> MessageT | None:
     try:
-        return msgspec.convert(data, kind)
+        return convert(data, kind)
     except msgspec.ValidationError as error:
         log.warning("A window said something that cannot be understood (%s): %s", kind.__name__, error)
         return None

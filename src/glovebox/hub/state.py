@@ -16,6 +16,7 @@ from pathlib import Path
 import msgspec
 
 from glovebox import state_files
+from glovebox.decoding import json_decoder
 from glovebox.errors import StartupError
 from glovebox.hub.registry import Remembered
 from glovebox.protocol.base import Message
@@ -36,8 +37,8 @@ class Announced(Message):
     pid: int
 
 
-_decode_announced = msgspec.json.Decoder(Announced).decode
-_decode_windows = msgspec.json.Decoder(list[Remembered]).decode
+_decode_announced = json_decoder(Announced).decode
+_decode_windows = json_decoder(list[Remembered]).decode
 
 
 class StateDir:

@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from glovebox.decoding import convert
 from glovebox.errors import ActionError, UnknownAction, UnknownEvent, WrongArguments
 from glovebox.protocol.actions import OPENHANDS_ACTIONS
 from glovebox.protocol.base import Action, Observation
@@ -143,7 +144,7 @@ class Codec:
             raise WrongArguments(f"{kind.__name__} has no field {', '.join(sorted(unknown))}")
         fields["content"] = envelope.get("content", "")
         try:
-            return msgspec.convert(fields, kind)
+            return convert(fields, kind)
         except msgspec.ValidationError as error:
             raise WrongArguments(f"{kind.__name__}: {error}") from error
 
@@ -228,7 +229,7 @@ def _build(shape: _Shape, args: dict[str, Any], timeout: Any) -> Action[Any]:
         if isinstance(args.get(name), bool):
             args[name] = int(args[name])
     try:
-        action: Action[Any] = msgspec.convert({**args, "timeout": _seconds(timeout)}, shape.type)
+        action: Action[Any] = convert({**args, "timeout": _seconds(timeout)}, shape.type)
     except (msgspec.ValidationError, ValueError) as error:
         problem = str(error).replace("$.", "")
         observation = shape.type.refused(args, problem)

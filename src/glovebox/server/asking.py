@@ -8,6 +8,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from glovebox.decoding import decode_json, json_decoder
 from glovebox.errors import RequestError
 from glovebox.http.responses import error_response, invalid_request
 from glovebox.protocol.base import Message
@@ -31,7 +32,7 @@ class Asked(Message):
         return name if isinstance(name, str) else ""
 
 
-_DECODER = msgspec.json.Decoder(Asked)
+_DECODER = json_decoder(Asked)
 
 
 async def decode_asked(request: Request) -> Asked | Response:
@@ -76,7 +77,7 @@ def _explain(body: bytes, error: Exception) -> Response:
     if not body.strip():
         return invalid_request({"type": "missing", "loc": ("body",), "msg": "Field required", "input": None})
     try:
-        value = msgspec.json.decode(body.decode())
+        value = decode_json(body.decode())
     except (UnicodeDecodeError, RecursionError):
         return error_response(400, RequestError("There was an error parsing the body"))
     except msgspec.DecodeError:

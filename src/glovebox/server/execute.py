@@ -16,6 +16,7 @@ from starlette.responses import Response
 from glovebox.box.box import Box
 from glovebox.box.executor import Call
 from glovebox.box.replays import Entry, Replays
+from glovebox.decoding import json_decoder
 from glovebox.errors import GloveboxError, Interrupted, KeyReused
 from glovebox.http.responses import ERROR_HEADER, ErrorBody, action_failed, to_json
 from glovebox.protocol.base import Action, Message
@@ -78,7 +79,7 @@ class Executions:
         self._replays = Replays(box.state_file("answers"))
         self._running: dict[str, Running] = {}
         self._tasks: set[asyncio.Task[Answer]] = set()
-        self._decoder = msgspec.json.Decoder(Answer)
+        self._decoder = json_decoder(Answer)
 
     async def answer(self, asked: Asked) -> Answer:
         """Carry out an action, or tell again how it ended.

@@ -21,6 +21,7 @@ import msgspec
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from glovebox.decoding import decode_json
 from glovebox.errors import HostNotAllowed, InvalidKey, OriginNotAllowed, RequestError
 from glovebox.http.responses import error_response
 
@@ -163,7 +164,7 @@ def _key_of_query(scope: Scope) -> tuple[str | None, Scope]:
 def _key_of_message(message: Message) -> str:
     """The key in `{"type": "key", "key": "..."}`; empty if that is not what the message says."""
     try:
-        said = msgspec.json.decode(message.get("text") or "", type=dict[str, str])
+        said = decode_json(message.get("text") or "", dict[str, str])
     except (msgspec.DecodeError, UnicodeEncodeError):
         return ""
     return said.get("key", "") if said.get("type") == "key" else ""

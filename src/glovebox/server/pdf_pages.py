@@ -14,9 +14,9 @@ import sys
 from collections.abc import Mapping
 from typing import BinaryIO, NamedTuple
 
-import msgspec
 from starlette.responses import PlainTextResponse, Response
 
+from glovebox.decoding import json_decoder
 from glovebox.errors import TransferError
 from glovebox.server import pdf_worker
 from glovebox.server.pdf_worker import MOST_PAGES, Outline, Page
@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 SECONDS = 30
 #: Bytes of a PDF that are also part of the page; nothing there needs them, and more would slow it down.
 MOST_CARRIED = 10 << 20
-_OUTLINE = msgspec.json.Decoder(Outline)
+_OUTLINE = json_decoder(Outline)
 _LIBRARIES = ("pypdfium2", "PIL")
 _HINT = "PDFs cannot be shown without pypdfium2. Install it with: pip install 'glovebox-runtime[browser]'"
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Iterable
 
-import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
 from glovebox import tracing
 from glovebox.box.box import Box
+from glovebox.decoding import decode_json
 from glovebox.errors import KeyReused, NoSuchCommand, OutputGone
 from glovebox.http.responses import ErrorBody, action_failed
 from glovebox.http.sse import Stream, message
@@ -61,7 +61,7 @@ async def _messages(
         await events.more(follower.seq, answer)
     result = answer.result()
     if result.code:
-        detail = msgspec.json.decode(result.body, type=ErrorBody).detail
+        detail = decode_json(result.body, ErrorBody).detail
         request_id = tracing.request_id.get() or None
         failure = Failure(status=result.status, code=result.code, detail=detail, request_id=request_id)
         yield message("error", failure)

@@ -14,6 +14,7 @@ from starlette.responses import Response
 
 from glovebox.box.box import Box
 from glovebox.box.tools import Toolbox
+from glovebox.decoding import decode_json
 from glovebox.errors import ActionError, GloveboxError, NotAToolCall, UnknownTool, WrongToolArguments
 from glovebox.http.endpoints import Answer, Endpoint, Parameter
 from glovebox.http.parameters import InvalidParameter, choice, flag
@@ -77,7 +78,7 @@ async def _understood(toolbox: Toolbox, calls: Iterable[ToolCall]) -> list[ToolC
 
 async def _body(request: Request) -> Any:
     try:
-        return msgspec.json.decode(await request.body())
+        return decode_json(await request.body())
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidParameter("json_invalid", ("body",), f"JSON decode error: {error}", None) from error
 

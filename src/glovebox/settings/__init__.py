@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from glovebox.decoding import convert
 from glovebox.errors import SettingsError
 from glovebox.settings.declaring import (
     Option,
@@ -279,7 +280,7 @@ def load(flags: Mapping[str, Any] | None = None, environ: Mapping[str, str] | No
     Raises:
         SettingsError: a value cannot be used; the text says which and what to do.
     """
-    environ = os.environ if environ is None else environ
+    environ = os.environ if environ is None else environ  # noqa: TID251
     values = given(options(), flags or {}, environ)
     values["command_environment"] = {
         name: value
@@ -323,7 +324,7 @@ def plugin_options(settings: Settings, plugin: str, kind: type[MessageT]) -> Mes
             raise SettingsError(f"--plugin-options: plugin {plugin} has no setting {name!r}; it has: {known}")
         chosen[name] = value
     try:
-        return msgspec.convert(chosen, kind, strict=False)
+        return convert(chosen, kind, strict=False)
     except msgspec.ValidationError as error:
         raise SettingsError(f"The settings of plugin {plugin} cannot be used: {error}") from error
 
@@ -336,7 +337,7 @@ def client(
     Raises:
         SettingsError: the file of the key cannot be read.
     """
-    environ = os.environ if environ is None else environ
+    environ = os.environ if environ is None else environ  # noqa: TID251
     address = url or environ.get("GLOVEBOX_URL") or "http://127.0.0.1:8000"
     secret = next(option for option in options() if option.secret)
     return address, read_secret(secret, key_file) if key_file else environ.get(secret.variable, "")

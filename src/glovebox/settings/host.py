@@ -48,7 +48,7 @@ class HostSettings:
 
 def load(environ: Mapping[str, str] | None = None) -> HostSettings:
     """The settings that this environment amounts to."""
-    environ = os.environ if environ is None else environ
+    environ = os.environ if environ is None else environ  # noqa: TID251
     home = Path(environ.get("HOME") or os.path.expanduser("~"))
     state = Path(environ.get("XDG_STATE_HOME") or home / ".local/state") / "glovebox"
     return HostSettings(

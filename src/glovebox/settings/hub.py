@@ -98,7 +98,7 @@ def load(flags: Mapping[str, Any] | None = None, environ: Mapping[str, str] | No
     Raises:
         SettingsError: a value cannot be used; the text says which and what to do.
     """
-    environ = os.environ if environ is None else environ
+    environ = os.environ if environ is None else environ  # noqa: TID251
     values = given(options(), flags or {}, environ)
     values["state_dir"] = os.path.abspath(values.get("state_dir") or host.load(environ).hub_file.parent)
     values["box_environment"] = {name: environ[name] for name in BOX_VARIABLES if name in environ}

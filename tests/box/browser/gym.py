@@ -9,11 +9,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from html import unescape
+from html.parser import HTMLParser
 from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
+from glovebox.box.browser.worker.markdown import Markdown
 from tests.support.waiting import LIMIT
 
 
@@ -122,18 +125,35 @@ def use_older_reading(module: Any) -> None:
     module.BeautifulSoup = lambda html, parser: soup(read_as_before(html), parser)
 
 
+class Reader(HTMLParser):
+    """Reads HTML with Python's own parser, as html2text does."""
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=False)
+        self.markdown = Markdown()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.markdown.start(tag, {name: value or "" for name, value in attrs})
+
+    def handle_endtag(self, tag: str) -> None:
+        self.markdown.end(tag)
+
+    def handle_data(self, data: str) -> None:
+        self.markdown.text(data)
+
+    def handle_entityref(self, name: str) -> None:
+        self.markdown.text(unescape(f"&{name};"), is_sign=True)
+
+
 def as_text(html: str) -> str:
     """A page as OpenHands has it read.
 
     It keeps one converter for all pages, which then repeats the abbreviations of earlier ones.
     """
-    import html2text
-
-    converter = html2text.HTML2Text()
-    converter.ignore_images = True
-    converter.images_to_alt = True
-    converter.body_width = 0
-    return converter.handle(html)
+    reader = Reader()
+    reader.feed(html)
+    reader.close()
+    return reader.markdown.finish()
 
 
 def main() -> None:

@@ -21,6 +21,9 @@ from glovebox.box.files.workspace import SAMPLE_SIZE
         ("日本語" * 500).encode()[:SAMPLE_SIZE],
         ("x" + "日本語" * 500).encode()[:SAMPLE_SIZE],
         "hello wörld\n".encode("utf-16"),
+        "ÿ Это русский текст для проверки кодировки, достаточно длинный. ".encode("cp1251", "ignore")
+        + b"\xff",
+        "これは日本語の文章です。エンコーディングを調べます。".encode("shift_jis"),
         b"\x1b[31mred\x1b[0m some more text\n",
     ],
 )
@@ -34,6 +37,7 @@ def test_text_is_not_binary(data: bytes) -> None:
         bytes(range(256)) * 4,
         b"text with a \x00 in it",
         b"text with a \xff in it",
+        "text without a mark".encode("utf-16-le"),
         bytes(range(1, 8)) * 20,
         bytes(range(128, 250)) * 4,
         b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR",
@@ -54,7 +58,7 @@ def test_ordinary_text_is_judged_without_loading_a_detector() -> None:
     program = (
         "import sys; from glovebox.box.files.binary import is_binary; "
         "is_binary('ü text'.encode()), is_binary(('日本語' * 500).encode()[:1024]); "
-        "print('chardet' in sys.modules)"
+        "print('charset_normalizer' in sys.modules)"
     )
     answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert answer.stdout == "False\n"

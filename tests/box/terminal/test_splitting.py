@@ -1,8 +1,22 @@
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
 from glovebox.box.terminal.splitting import split_commands
+
+#: Texts, and the commands that the contract's parser (bashlex 0.18) finds in each if there are several.
+RECORDED: list[tuple[str, list[str] | None]] = json.loads(
+    Path(__file__).with_name("splitting.json").read_text()
+)
+
+
+def test_a_text_is_split_as_the_contract_splits_it() -> None:
+    assert len(RECORDED) > 1000
+    wrong = [text for text, commands in RECORDED if split_commands(text) != (commands or [text])]
+    assert wrong == []
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from glovebox.backends.docker import wire
+from glovebox.decoding import decode_json
 from glovebox.errors import BackendError, EngineUnavailable
 from glovebox.settings.host import HostSettings
 
@@ -152,14 +153,14 @@ def decoded(kind: type[AnswerT], answer: bytes) -> AnswerT:
         BackendError: it is something else.
     """
     try:
-        return msgspec.json.decode(answer, type=kind)
+        return decode_json(answer, kind)
     except msgspec.DecodeError as error:
         raise BackendError(f"The engine's answer is not understood ({error}): {answer[:200]!r}") from error
 
 
 def _words(answer: bytes) -> str:
     try:
-        return msgspec.json.decode(answer, type=wire.Refusal).message.strip()
+        return decode_json(answer, wire.Refusal).message.strip()
     except msgspec.DecodeError:
         return answer.decode(errors="replace").strip()
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 
 from glovebox.client.spec import BoxSpec
+from glovebox.decoding import json_decoder
 from glovebox.errors import BoxExists, NoSuchBox
 from glovebox.protocol.base import Message
 from glovebox.state_files import read_file
@@ -48,7 +49,7 @@ class Record(Message):
     paused: tuple[Known, ...] = ()
 
 
-_decode = msgspec.json.Decoder(Record).decode
+_decode = json_decoder(Record).decode
 
 
 class BoxDirectory:

@@ -27,7 +27,7 @@ from glovebox.settings.host import SANDBOX_PREFIX, HostSettings
 _BUNDLE = "/opt/glovebox"
 #: What a box cannot do without and the client can; the last one tells the MCP library that it uses from older
 #: ones, which an environment may have for somebody else.
-_NEEDED = ("starlette", "uvicorn", "httptools", "python_multipart", "bashlex", "mcp_types")
+_NEEDED = ("starlette", "uvicorn", "httptools", "python_multipart", "mcp_types")
 _OF_INTERPRETER = frozenset({"PYTHONPATH", "PYTHONHOME"})
 #: What the client is told and a box in it is not.
 _HOST_ONLY = frozenset(

@@ -15,6 +15,7 @@ from glovebox.box.browser import wire
 from glovebox.box.browser.wire import Setup
 from glovebox.box.keeping import Keeper, Kept
 from glovebox.box.threads import Threads
+from glovebox.decoding import json_decoder
 from glovebox.errors import BrowserError
 from glovebox.state_files import read_file
 
@@ -29,7 +30,7 @@ _SETUP = "setup.json"
 #: A page that goes on drawing while nobody reads must not fill the memory.
 _BUFFER = 1 << 20
 
-_decode_setup = msgspec.json.Decoder(Setup).decode
+_decode_setup = json_decoder(Setup).decode
 
 #: Hears what nobody asked for.
 Listener = Callable[[wire.Frame | wire.Crashed], None]

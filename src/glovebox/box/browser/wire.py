@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from glovebox.decoding import msgpack_decoder
 from glovebox.protocol.base import Message
 
 _LENGTH = struct.Struct(">I")
@@ -211,7 +212,7 @@ class Reader:
     """Reads messages of the other side."""
 
     def __init__(self, kinds: Any) -> None:
-        self._decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(kinds)
+        self._decoder = msgpack_decoder(kinds)
 
     async def read(self, stream: asyncio.StreamReader) -> Any:
         """The next message.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 
+from glovebox.box.files.encoding import UTF8, guess, marked
 from glovebox.box.files.workspace import SAMPLE_SIZE
 
 #: The whole content of the error observation that answers a `read` of a binary file.
@@ -36,13 +37,11 @@ def is_binary(sample: bytes) -> bool:
 
 
 def _is_some_text(sample: bytes) -> bool:
-    import chardet  # slow to load, and hardly ever needed
-
-    guess = chardet.detect(sample)
-    encoding = guess["encoding"]
-    if encoding is None or encoding == "ascii" or guess["confidence"] <= 0.9:
-        return False
-    return _decodes(sample, encoding)
+    """Whether its encoding is told by a mark or can be guessed; without a mark, text has no zeros."""
+    found = marked(sample)
+    if found is None:
+        found = UTF8 if b"\x00" in sample else guess(sample)
+    return found != UTF8 and _decodes(sample, found.codec)
 
 
 def _decodes(sample: bytes, encoding: str) -> bool:

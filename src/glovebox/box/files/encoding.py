@@ -54,9 +54,8 @@ class Encodings:
         Raises:
             UnicodeDecodeError: it is not UTF-8, nor anything a good guess could be made for.
         """
-        marked = _marked(data)
-        if marked is not None:
-            return marked.decode(data), marked
+        if (told := marked(data)) is not None:
+            return told.decode(data), told
         try:
             return data.decode(), UTF8
         except UnicodeDecodeError:
@@ -93,7 +92,8 @@ def guess(data: bytes) -> TextEncoding:
     return UTF8 if name.lower() == "ascii" else TextEncoding(name)
 
 
-def _marked(data: bytes) -> TextEncoding | None:
+def marked(data: bytes) -> TextEncoding | None:
+    """The encoding that a byte order mark tells."""
     for mark, codec in _MARKS:
         if data.startswith(mark):
             return TextEncoding(codec, mark)

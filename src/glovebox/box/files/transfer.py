@@ -21,6 +21,7 @@ from glovebox.box.files.multipart import FileParts
 from glovebox.box.files.uploads import Piece, Upload
 from glovebox.box.files.zip_stream import ZipStream, open_archive
 from glovebox.box.threads import Threads
+from glovebox.decoding import convert, decode_json
 from glovebox.errors import RequestError, TooLarge, TransferError
 from glovebox.http.parameters import NOT_BOOLEAN, boolean
 from glovebox.http.responses import error_response, invalid_request, json_response, unexpected
@@ -215,8 +216,8 @@ async def _small_body(request: Request) -> bytes:
 
 def _list_path(body: bytes) -> str | None:
     """The path a request asks for; None stands for the working directory."""
-    request: dict[str, Any] = msgspec.json.decode(body, type=dict[str, Any])
-    return msgspec.convert(request.get("path"), type=str | None)
+    request: dict[str, Any] = decode_json(body, dict[str, Any])
+    return convert(request.get("path"), str | None)
 
 
 def _announced(request: Request) -> int:

@@ -10,6 +10,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from glovebox.decoding import decode_json
 from glovebox.errors import BadMcpConfig, NotFound, RequestError
 from glovebox.http.endpoints import UNEXPECTED, Answer, Endpoint, Parameter
 from glovebox.http.responses import ErrorBody, error_response, json_response, refused, unexpected
@@ -46,7 +47,7 @@ def mcp_endpoints(plugin: McpPlugin) -> list[Endpoint]:
 def _update(plugin: McpPlugin) -> Endpoint:
     async def update(request: Request) -> Response:
         try:
-            posted = msgspec.json.decode(await request.body())
+            posted = decode_json(await request.body())
             if not isinstance(posted, list):
                 return error_response(400, RequestError("Request must be a list of MCP tools to sync"))
             await plugin.post(posted)
@@ -146,7 +147,7 @@ def _servers(plugin: McpPlugin) -> list[Endpoint]:
 
     async def replace(request: Request) -> Response:
         try:
-            given = msgspec.json.decode(await request.body())
+            given = decode_json(await request.body())
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             return refused(BadMcpConfig(f"The body is not JSON: {error}"))
         await plugin.put(given)

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import msgspec
 
 from glovebox.box.mcp.servers import Server, parse_named
+from glovebox.decoding import decode_json
 from glovebox.errors import RequestError
 from glovebox.state_files import read_document, write_document
 
@@ -30,6 +31,6 @@ def read(path: str) -> list[Server]:
 
 def _decode(data: bytes) -> list[Server]:
     try:
-        return parse_named(msgspec.json.decode(data))
+        return parse_named(decode_json(data))
     except RequestError as error:
         raise ValueError(str(error)) from error

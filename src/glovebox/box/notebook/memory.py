@@ -10,6 +10,7 @@ import msgspec
 
 from glovebox.box.notebook.wire import ConnectionInfo
 from glovebox.box.threads import Threads
+from glovebox.decoding import json_decoder
 from glovebox.protocol.base import Message
 from glovebox.state_files import read_document, write_document
 
@@ -34,7 +35,7 @@ class Saved(Message):
     synced: str
 
 
-_decode = msgspec.json.Decoder(dict[str, Saved]).decode
+_decode = json_decoder(dict[str, Saved]).decode
 
 
 class Memory:

@@ -14,6 +14,7 @@ import msgspec
 
 from glovebox.box.notebook.messages import Incoming
 from glovebox.box.threads import Threads
+from glovebox.decoding import json_decoder
 from glovebox.protocol.base import Message
 
 if TYPE_CHECKING:  # both take so long to import that it is done when a kernel is first needed
@@ -39,8 +40,8 @@ class _Header(msgspec.Struct):
     msg_id: str = ""
 
 
-_header = msgspec.json.Decoder(_Header).decode
-_decode_content = msgspec.json.Decoder(dict[str, Any]).decode
+_header = json_decoder(_Header).decode
+_decode_content = json_decoder(dict[str, Any]).decode
 
 
 class ConnectionInfo(Message):

@@ -11,6 +11,7 @@ import msgspec
 from glovebox.box.terminal.identity import Identity
 from glovebox.box.terminal.integration import Report
 from glovebox.box.threads import Threads
+from glovebox.decoding import json_decoder
 from glovebox.protocol.base import Message
 from glovebox.protocol.terminal import Bill, Limits
 from glovebox.state_files import LineFile, decode_lines, read_file, read_lines
@@ -109,7 +110,7 @@ class Answered(Record, tag="answered"):
 Entry = Opened | Resized | ShellStarted | Began | Sent | Reported | Ended | Answered
 
 _encoder = msgspec.json.Encoder()
-_decode = msgspec.json.Decoder(Entry).decode
+_decode = json_decoder(Entry).decode
 
 
 class Journal:

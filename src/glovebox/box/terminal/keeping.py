@@ -19,6 +19,7 @@ from glovebox.box.terminal.holder.source import ShellSpec
 from glovebox.box.terminal.holder.wire import Held
 from glovebox.box.terminal.state import StateDirectory
 from glovebox.box.threads import Threads
+from glovebox.decoding import json_decoder
 from glovebox.errors import OutputGone
 from glovebox.protocol.base import Message
 from glovebox.state_files import read_document, write_document
@@ -41,7 +42,7 @@ class _Record(Message):
     directory: str
 
 
-_decode = msgspec.json.Decoder(_Record).decode
+_decode = json_decoder(_Record).decode
 
 
 class KeptProcess:

@@ -17,6 +17,7 @@ import msgspec
 
 from glovebox.box.vscode import nodes
 from glovebox.box.vscode.places import LEAST_NODE, MAIN, NODE, RECORD, Installed
+from glovebox.decoding import decode_json
 from glovebox.errors import GloveboxError
 
 #: The package that has VS Code's own server in it, and where.
@@ -227,7 +228,7 @@ class _Installation:
 def _noted(directory: Path) -> Installed | None:
     """What was installed there, if it still runs."""
     try:
-        record = msgspec.json.decode((directory / RECORD).read_bytes(), type=Installed)
+        record = decode_json((directory / RECORD).read_bytes(), Installed)
     except (OSError, msgspec.MsgspecError):
         return None
     return record if nodes.version_of(directory / NODE) else None

@@ -19,6 +19,7 @@ from glovebox.box.vscode.finding import ServerProgram, find_server
 from glovebox.box.vscode.front import Front
 from glovebox.box.vscode.options import VSCodeOptions
 from glovebox.box.vscode.process import NAME, Plan, ServerProcess
+from glovebox.decoding import json_decoder
 from glovebox.errors import PluginFailed
 from glovebox.protocol.base import Message
 from glovebox.settings import NO_PORT, Settings
@@ -38,7 +39,7 @@ class _Memory(Message):
     base_path: str
 
 
-_decode = msgspec.json.Decoder(_Memory).decode
+_decode = json_decoder(_Memory).decode
 
 
 class VSCode:

@@ -24,7 +24,7 @@ EXTRAS = {
         "serving a box here",
         ("starlette", "uvicorn", "httptools", "jupyter_client", "ipykernel", "mcp"),
     ),
-    "browser": ("a browser in a box", ("playwright", "html2text", "PIL", "lxml")),
+    "browser": ("a browser in a box", ("playwright", "PIL", "lxml")),
     "documents": ("reading documents", ("pypdf", "docx", "pptx")),
     "otel": ("sending telemetry", ("opentelemetry",)),
 }

@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 
 import msgspec
 
+from glovebox.decoding import decode_json
 from glovebox.errors import WrongToolArguments
 from glovebox.protocol.tools.nearest import ARGUMENT_WORDS, nearest
 
@@ -115,7 +116,7 @@ def _list(schema: dict[str, Any], value: Any) -> list[Any]:
     what = "a list of whole numbers" if schema["items"].get("type") == "integer" else "a list"
     if isinstance(value, str):
         try:
-            value = msgspec.json.decode(value)
+            value = decode_json(value)
         except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
             _wrong(what)
     if not isinstance(value, list):

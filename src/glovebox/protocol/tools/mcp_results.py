@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from glovebox.decoding import decode_json
 from glovebox.protocol.observations import MCPObservation
 from glovebox.protocol.tools.base import Part, TextPart, ToolResult
 from glovebox.protocol.tools.results import blob_part
@@ -14,7 +15,7 @@ from glovebox.protocol.tools.results import blob_part
 def mcp_result(observation: MCPObservation) -> ToolResult:
     """The parts of the answer; a text that is none is shown as it is."""
     try:
-        answer = msgspec.json.decode(observation.content)
+        answer = decode_json(observation.content)
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
         answer = None
     if not isinstance(answer, dict):

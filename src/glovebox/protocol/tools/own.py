@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from glovebox.decoding import convert
 from glovebox.errors import WrongToolArguments
 from glovebox.protocol.actions import CmdRunAction, FileEditAction, FileReadAction, FileWriteAction
 from glovebox.protocol.base import Action
@@ -57,7 +58,7 @@ def own_action(name: str, arguments: dict[str, Any]) -> Action[Any]:
     if (make := _MAKERS.get(name)) is not None:
         return make(values)
     try:
-        action: Action[Any] = msgspec.convert(values, ENTRIES[name].action)
+        action: Action[Any] = convert(values, ENTRIES[name].action)
     except msgspec.ValidationError as error:
         raise WrongToolArguments(f"{name}: {error}".replace("$.", "")) from error
     return action

@@ -9,13 +9,13 @@ import signal
 import sys
 from pathlib import Path
 
-import msgspec
 from playwright.async_api import Error as PlaywrightError
 
 from glovebox.box.browser import wire
 from glovebox.box.browser.wire import Setup
 from glovebox.box.browser.worker.chromium import NoChromium
 from glovebox.box.browser.worker.driving import Driver
+from glovebox.decoding import decode_json
 
 #: Pictures that a watcher has not read yet are not worth keeping.
 _BACKLOG = 8 << 20
@@ -95,7 +95,7 @@ class Server:
 
 def main() -> int:
     """Read the setup, and serve."""
-    setup = msgspec.json.decode(Path(sys.argv[1]).read_bytes(), type=Setup)
+    setup = decode_json(Path(sys.argv[1]).read_bytes(), Setup)
     os.umask(0o022)
     return asyncio.run(Server(setup).run())
 

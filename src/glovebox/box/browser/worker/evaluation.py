@@ -17,10 +17,9 @@ from pathlib import Path
 from socket import AF_UNIX, socket
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
-import msgspec
-
 from glovebox.box.browser import wire
 from glovebox.box.browser.wire import Cast, Failed, Look, Ready, Reply, Request, Setup, Step, Survey, Told
+from glovebox.decoding import decode_json
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -59,7 +58,7 @@ PACKAGES = (
 
 def main() -> None:
     """Start the task, then answer the server until told to end."""
-    setup = msgspec.json.decode(Path(sys.argv[1]).read_bytes(), type=Setup)
+    setup = decode_json(Path(sys.argv[1]).read_bytes(), Setup)
     for number in _ENDING:
         signal.signal(number, _end)
     try:

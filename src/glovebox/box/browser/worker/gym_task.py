@@ -16,13 +16,13 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 import gymnasium
-import html2text
 from PIL import Image
 from playwright.sync_api import Browser, BrowserContext, BrowserType, Error, Page, Playwright, sync_playwright
 
 from glovebox.box.browser.finding import how_to_get
 from glovebox.box.browser.wire import Look, Picture, Seen, Setup, Step, Survey, Tabs, cleaned
 from glovebox.box.browser.worker.flags import flags
+from glovebox.box.browser.worker.page_text import html_text
 from glovebox.box.browser.worker.screenshots import save
 
 # BrowserGym has no types.
@@ -257,12 +257,9 @@ def _tree(seen: Mapping[str, Any], limit: int) -> tuple[str, str]:
 
 
 def _page_text(document: Mapping[str, Any], limit: int) -> str:
-    converter = html2text.HTML2Text(bodywidth=0)
-    converter.ignore_images = True
-    converter.images_to_alt = True
     document = {**document, "strings": cleaned(document["strings"])}  # lxml takes no half characters
     try:
-        text = converter.handle(_showing.flatten_dom_to_str(document))
+        text = html_text(_showing.flatten_dom_to_str(document))
     except (AssertionError, LookupError, RecursionError) as error:
         return f"[The page could not be turned into text: {error}]"
     return _cut(text, "the text", limit)

@@ -1,28 +1,22 @@
 """A page as text to read: Markdown, made of a DOM snapshot. No I/O.
 
-A snapshot becomes HTML, which is parsed and laid out anew, and then read by html2text. What a page says is
-written into that HTML as it is, and documents inside others are laid out before they are put in: the text has
-to be that which BrowserGym and Beautiful Soup lead to, their oddities included.
+A snapshot becomes HTML, which is parsed and read as if it had been laid out anew. What a page says is written
+into that HTML as it is, and documents inside others are laid out before they are put in: the text has to be
+that which BrowserGym, Beautiful Soup and html2text lead to, their oddities included.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
-from html import escape
-from importlib import import_module
+import sys
+from collections.abc import Mapping
 from typing import Any
 
-from html2text import HTML2Text
-
 from glovebox.box.browser.worker.elements import BID, Snapshot
-
-_etree: Any = import_module("lxml.etree")
+from glovebox.box.browser.worker.layout import Layout, laid_out, parse
+from glovebox.box.browser.worker.markdown import Markdown
 
 _ELEMENT, _TEXT, _CDATA = 1, 3, 4
-#: The attributes that html2text looks at.
-_READ = ("href", "start", "title")
-_PLAIN = re.compile("plaintext", re.IGNORECASE)
 _FRAME = re.compile(r"(</?)iframe\b")
 _END_OF_ADDED = re.compile(r"</::[^>]*>")
 
@@ -35,13 +29,16 @@ def page_text(snapshot: Snapshot, *, limit: int) -> str:
         inner = documents[place]["nodes"]["contentDocumentIndex"]["value"]
         order += [child for child in inner if child not in order]
     source = _Source(snapshot["strings"])
-    # After a <plaintext>, which has no end, documents inside others are text themselves, attributes and all.
-    whole = len(order) > 1 and any(_PLAIN.search(text) for text in snapshot["strings"])
     laid: dict[int, str] = {}
-    for place in reversed(order):
+    for place in reversed(order[1:]):
         html = _as_before(source.of(documents[place]["nodes"], laid))
-        laid[place] = laid_out(html, kept=() if whole and place else _READ)
-    return _cut(_read(laid[0], limit), limit)
+        laid[place] = laid_out(html)
+    return _cut(_read(_as_before(source.of(documents[0]["nodes"], laid)), limit), limit)
+
+
+def html_text(html: str) -> str:
+    """What there is to read in HTML that Beautiful Soup has laid out."""
+    return _read(_as_before(html), sys.maxsize)
 
 
 class _Source:
@@ -103,231 +100,63 @@ def _as_before(html: str) -> str:
     return _FRAME.sub(r"\1glovebox-frame", _END_OF_ADDED.sub("", html))
 
 
-def laid_out(html: str, *, kept: Collection[str] = ()) -> str:
-    """HTML as Beautiful Soup lays it out with lxml: each tag and text on a line of its own, indented.
-
-    With `kept`, the sorted names of some attributes, all others are left out.
-    """
-    layout = _Layout(kept)
-    parser = _etree.HTMLParser(target=layout, recover=True)
-    # Half of a surrogate pair is no text. Scripts can make one of any string they cut in two.
-    parser.feed(html.encode("utf-16", "surrogatepass").decode("utf-16", "replace").removeprefix("\ufeff"))
-    parser.close()
-    return layout.text()
+#: What the contract's reader of HTML tells one by one.
+_SIGNS = re.compile(r"([&<>])")
 
 
-class _Layout:
-    """What a parser of lxml tells its findings to."""
+class _Reading(Layout):
+    """Reads a document instead of laying it out, up to about so many characters."""
 
-    # fmt: off
-    _VOID = frozenset({
-        "area", "base", "basefont", "bgsound", "br", "col", "command", "embed", "frame", "hr", "image", "img",
-        "input", "isindex", "keygen", "link", "menuitem", "meta", "nextid", "param", "source", "spacer",
-        "track", "wbr",
-    })
-    # fmt: on
-    _LITERAL = frozenset({"pre", "textarea"})
-    _UNESCAPED = frozenset({"script", "style"})
-    #: Most of a very deep document would be indentation, so not all of it gets some.
-    _MOST_SPACES = 10_000_000
+    def __init__(self, limit: int) -> None:
+        super().__init__()
+        self.markdown = Markdown()
+        self._limit = limit
+        self._run: list[str] = []
 
-    def __init__(self, kept: Collection[str]) -> None:
-        self._kept = kept
-        self._pieces: list[str] = []
-        self._words: list[str] = []
-        self._open: list[str] = []
-        #: How many elements are around the one whose text stays as it is, if there is one.
-        self._literal = -1
-        #: The start tag of an element that has no end tag if nothing comes before it.
-        self._void = ""
-        self._spaces = 0
+    @property
+    def is_done(self) -> bool:
+        return self.markdown.length > self._limit
 
-    def start(self, tag: str, attributes: Mapping[str, str]) -> None:
-        """An element begins."""
-        self._end_words()
-        self._fill_void()
-        opening = f"<{tag}{self._some(attributes) if self._kept else _all_attributes(tag, attributes)}"
-        if tag in self._VOID:
-            self._void = opening
-        else:
-            self._begin(f"{opening}>", literal=tag in self._LITERAL)
-        self._open.append(tag)
+    def blanks(self, text: str) -> None:
+        self._run.append(text)
 
-    def end(self, tag: str) -> None:
-        """The element that began last and has not ended ends."""
-        self._end_words()
-        self._open.pop()
-        ending = f"</{tag}>"
-        if self._void:
-            ending, self._void = f"{self._void}/>", ""
-        if self._literal < 0:
-            self._pieces += (self._margin(), ending, "\n")
-        elif self._literal < len(self._open):
-            self._pieces.append(ending)
-        else:
-            self._pieces += (ending, "\n")
-            self._literal = -1
+    def characters(self, text: str, *, plain: bool) -> None:
+        self._run.append(text)
 
-    def data(self, text: str) -> None:
-        """A piece of text."""
-        self._words.append(text)
+    def opening(self, tag: str, attributes: Mapping[str, str]) -> None:
+        self._read_run()
+        self.markdown.start(tag, attributes)
 
-    def comment(self, text: str) -> None:
-        """A comment, or what is taken for one."""
-        self._declare("<!--", text, "-->")
+    def closing(self, tag: str) -> None:
+        self._read_run()
+        self.markdown.end(tag)
 
-    def pi(self, target: str, data: str | None = None) -> None:
-        """A processing instruction."""
-        self._declare("<?", f"{target} {data}", ">")
+    def empty(self, tag: str, attributes: Mapping[str, str]) -> None:
+        self.opening(tag, attributes)
+        self.markdown.end(tag)
 
-    def doctype(self, name: str | None, public: str | None, system: str | None) -> None:
-        """A document type, which texts about HTML contain."""
-        ids = "".join(f' "{part}"' for part in (public, system) if part is not None)
-        kind = " PUBLIC" if public is not None else " SYSTEM" if ids else ""
-        self._declare("<!DOCTYPE ", f"{name or ''}{kind}{ids}", ">\n")
+    def declaration(self, text: str) -> None:
+        self._read_run()
+        if text.endswith("\n"):
+            self._run.append("\n")
 
-    def close(self) -> None:
-        """The end of the document."""
-        self._end_words()
+    def _read_run(self) -> None:
+        text = "".join(self._run)
+        self._run.clear()
+        for piece in _SIGNS.split(text):
+            if piece:
+                self.markdown.text(piece, is_sign=piece in "&<>")
 
     def text(self) -> str:
-        """The whole document."""
-        return "".join(self._pieces)
-
-    def _some(self, attributes: Mapping[str, str]) -> str:
-        return "".join([_quoted(name, attributes[name]) for name in self._kept if name in attributes])
-
-    def _margin(self) -> str:
-        depth = len(self._open)
-        self._spaces += depth
-        return " " * depth if self._spaces <= self._MOST_SPACES else ""
-
-    def _begin(self, tag: str, *, literal: bool) -> None:
-        if self._literal >= 0:
-            self._pieces.append(tag)
-        elif literal:
-            self._pieces += (self._margin(), tag)
-            self._literal = len(self._open)
-        else:
-            self._pieces += (self._margin(), tag, "\n")
-
-    def _fill_void(self) -> None:
-        """An element that would need no end tag has something in it."""
-        if self._void:
-            opening, self._void = f"{self._void}>", ""
-            tag = self._open.pop()
-            self._begin(opening, literal=False)
-            self._open.append(tag)
-
-    def _end_words(self) -> None:
-        if self._words:
-            text = "".join(self._words)
-            self._words.clear()
-            plain = bool(self._open) and self._open[-1] in self._UNESCAPED
-            self._write(text if plain else escape(text, quote=False))
-
-    def _declare(self, prefix: str, text: str, suffix: str) -> None:
-        self._end_words()
-        if self._literal < 0 and not text.strip(" \n\t\f\r"):
-            text = "\n" if "\n" in text else " "
-        self._write(f"{prefix}{text}{suffix}")
-
-    def _write(self, text: str) -> None:
-        self._fill_void()
-        if self._literal >= 0:
-            self._pieces.append(text)
-        elif text := text.strip():
-            self._pieces += (self._margin(), text, "\n")
-
-
-#: Attributes whose value is a list of words, for all elements and for some.
-_LISTS = frozenset({"class", "accesskey", "dropzone"})
-_LISTS_OF: Mapping[str, Collection[str]] = {
-    "a": ("rel", "rev"),
-    "link": ("rel", "rev"),
-    "td": ("headers",),
-    "th": ("headers",),
-    "form": ("accept-charset",),
-    "object": ("archive",),
-    "area": ("rel",),
-    "icon": ("sizes",),
-    "iframe": ("sandbox",),
-    "output": ("for",),
-}
-_CHARSET = re.compile(r"((?:^|[\s;])charset=)[^;]*", re.MULTILINE)
-
-
-def _all_attributes(tag: str, attributes: Mapping[str, str]) -> str:
-    """Attributes by name, lists with single spaces; the encoding is what the text is translated to."""
-    lists = _LISTS_OF.get(tag, ())
-    found: dict[str, str] = {}
-    for name, value in attributes.items():
-        if name.startswith("{") and "}" in name:
-            # It is taken for a namespace.
-            name = name.partition("}")[2] or "None"
-        found[name] = " ".join(value.split()) if name in _LISTS or name in lists else value
-    if tag == "meta":
-        if "charset" in found:
-            found["charset"] = "utf-8"
-        elif found.get("http-equiv", "").lower() == "content-type" and "content" in found:
-            found["content"] = _CHARSET.sub(r"\1utf-8", found["content"])
-    return "".join([_quoted(name, value) for name, value in sorted(found.items())])
-
-
-def _quoted(name: str, value: str) -> str:
-    value = escape(value, quote=False)
-    if '"' not in value:
-        return f' {name}="{value}"'
-    if "'" not in value:
-        return f" {name}='{value}'"
-    return f' {name}="{value.replace(chr(34), "&quot;")}"'
-
-
-#: How much is read before it is checked whether that is enough. A little can become a lot, in lists in lists.
-_PIECE = 1 << 13
-_BLANKS = re.compile(r"\s{64,}")
-_NEEDS_ESCAPE = re.compile(r"[\\.+-]")
-
-
-class _Reader(HTML2Text):
-    """html2text, set up as agents know it, and quicker."""
-
-    def __init__(self) -> None:
-        super().__init__(bodywidth=0)
-        self.ignore_links = False
-        self.ignore_images = True
-        self.images_to_alt = True
-
-    def handle_data(self, data: str, entity_char: bool = False) -> None:
-        """Text between tags. To escape it takes most of the time, and is rarely needed."""
-        plain = entity_char or bool(self.quiet) or not _NEEDS_ESCAPE.search(data)
-        if not plain and not self.pre and len(data) > 64:
-            # Many blanks are one space in the end, but the square of their number would be spent on them.
-            data = _BLANKS.sub(_one_blank, data)
-        super().handle_data(data, plain)
-
-
-def _one_blank(blanks: re.Match[str]) -> str:
-    return "\n" if "\n" in blanks[0] else " "
+        self._read_run()
+        return self.markdown.finish()
 
 
 def _read(html: str, limit: int) -> str:
-    """The text of a laid-out document; if that is longer than the limit, maybe only the beginning."""
-    reader = _Reader()
-    at = counted = length = 0
-    piece = _PIECE
-    while at < len(html) and length <= limit:
-        end = html.find("<", at + piece)
-        if end < 0:
-            end = len(html)
-        reader.feed(html[at:end])
-        at = end
-        length += sum(map(len, reader.outtextlist[counted:]))
-        counted = len(reader.outtextlist)
-        # A script is looked through from its beginning until its end is there: better in ever longer pieces.
-        piece = 2 * piece if reader.rawdata else _PIECE
-    text: str = reader.finish()
-    return text
+    """The text of a document; if that is longer than the limit, maybe only the beginning."""
+    reading = _Reading(limit)
+    parse(html, reading)
+    return reading.text()
 
 
 def _cut(text: str, limit: int) -> str:

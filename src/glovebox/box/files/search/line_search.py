@@ -9,8 +9,6 @@ import json
 import os
 import sys
 
-import msgspec
-
 from glovebox.box.credentials import Identity
 from glovebox.box.files.search import scan
 from glovebox.box.files.search.children import ChildFailed, child, lines
@@ -19,6 +17,7 @@ from glovebox.box.files.search.patterns import SearchPattern
 from glovebox.box.files.search.ripgrep import Report, search_with_ripgrep
 from glovebox.box.files.search.walking import Budget
 from glovebox.box.threads import Threads
+from glovebox.decoding import decode_json
 
 #: How many bytes of a command line the names of files may take. The system allows more, but the event loop
 #: waits while a process is started, and that takes longer the more there is to hand over.
@@ -108,7 +107,7 @@ class LineSearch:
 
     def _take(self, line: bytes, files: list[bytes], found: Lines) -> bool:
         """Take one line of our program's output; tell whether it was the last."""
-        message = msgspec.json.decode(line)
+        message = decode_json(line)
         if message == "done":
             return True
         index, status, hits = message

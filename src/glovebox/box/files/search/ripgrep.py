@@ -10,6 +10,7 @@ import msgspec
 from glovebox.box.credentials import Identity
 from glovebox.box.files.search.children import ChildFailed, child, lines
 from glovebox.box.files.search.hits import FileHits
+from glovebox.decoding import json_decoder
 
 #: The longest line of JSON, which holds a line of the file searched and may spell each byte with six.
 _LONGEST_LINE = 16 << 20
@@ -77,7 +78,7 @@ class Report:
         #: Whether it came to its end.
         self.finished = False
         self._file = FileHits(b"")
-        self._decoder = msgspec.json.Decoder(_Begin | _Match | _End | _Summary)
+        self._decoder = json_decoder(_Begin | _Match | _End | _Summary)
 
     def feed(self, line: bytes) -> None:
         """Take one line of output.

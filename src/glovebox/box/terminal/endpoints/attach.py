@@ -16,6 +16,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from glovebox.box.events import EventLog
 from glovebox.box.terminal.manager import Terminal
 from glovebox.box.terminal.session import Session
+from glovebox.decoding import decode_json
 from glovebox.errors import (
     GloveboxError,
     NoSuchSession,
@@ -163,7 +164,7 @@ class _Person:
                 if keys is not None:
                     self._type(keys)
                 else:
-                    await self._do(msgspec.json.decode(received.get("text") or "", type=Wanted))
+                    await self._do(decode_json(received.get("text") or "", Wanted))
             except (msgspec.DecodeError, UnicodeEncodeError) as error:
                 await self._refuse(RequestError(str(error)))
             except TerminalError as error:

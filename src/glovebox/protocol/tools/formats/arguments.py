@@ -7,6 +7,7 @@ from typing import Any, NoReturn
 
 import msgspec
 
+from glovebox.decoding import decode_json
 from glovebox.protocol.tools.base import ToolCall
 
 #: No tool takes arguments that are nested deeper, and most programs fail on some that are.
@@ -50,7 +51,7 @@ def _parsed(text: str) -> Any:
     if not text.strip():
         return None
     try:
-        return msgspec.json.decode(text)
+        return decode_json(text)
     except RecursionError:
         raise _Unreadable(f"are nested more than {DEEPEST} levels deep.") from None
     except (msgspec.DecodeError, UnicodeEncodeError):
