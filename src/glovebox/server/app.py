@@ -13,13 +13,17 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from glovebox.box.box import Box
 from glovebox.errors import TooLarge
+from glovebox.http.bodies import BodyLimit
 from glovebox.http.endpoints import Endpoint, Socket
 from glovebox.http.faults import HANDLERS, gone, known
 from glovebox.http.responses import ERROR_HEADER, NEXT_HEADER
+from glovebox.http.security_headers import SecurityHeaders
 from glovebox.server.guard import KEY_HEADER, Guard
 from glovebox.server.request_ids import REQUEST_ID_HEADER, RequestIds
 from glovebox.server.routes import box_endpoints
 
+#: How files are uploaded, which has a limit of its own.
+FORM = "multipart/form-data"
 #: Paths that are called all the time.
 OFTEN = ("/execute_action",)
 
@@ -41,10 +45,20 @@ def create_app(box: Box) -> ASGIApp:
         )
     middleware.append(
         Middleware(
+            BodyLimit,
+            most_bytes=settings.max_body_size,
+            uploads=[
+                one.path for one in endpoints if isinstance(one, Endpoint) and one.body_media_type == FORM
+            ],
+        )
+    )
+    middleware.append(
+        Middleware(
             Guard,
             key=settings.session_api_key,
             open_paths=[one.path for one in endpoints if isinstance(one, Endpoint) and one.open],
             bearer_paths=[one.path for one in endpoints if isinstance(one, Endpoint) and one.bearer],
+            socket_paths=[one.path for one in endpoints if isinstance(one, Socket)],
             allowed_hosts=settings.allowed_hosts,
             origins=settings.cors_origins,
         )
@@ -55,7 +69,7 @@ def create_app(box: Box) -> ASGIApp:
         middleware=middleware,
         exception_handlers=HANDLERS,
     )
-    return RequestIds(application)
+    return SecurityHeaders(RequestIds(application))
 
 
 class Direct:

@@ -8,8 +8,9 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from glovebox.errors import RequestError
-from glovebox.http.responses import error_response, invalid_request
+from glovebox.errors import RequestError, TooDeep
+from glovebox.http.bodies import check_depth, too_deep
+from glovebox.http.responses import error_response, invalid_request, refused
 from glovebox.protocol.base import Message
 
 LONGEST_KEY = 512
@@ -41,6 +42,9 @@ async def decode_asked(request: Request) -> Asked | Response:
         return invalid_request(_not_an_object(body))
     try:
         asked = _DECODER.decode(body)
+        check_depth(body, asked.action)
+    except TooDeep as error:
+        return refused(error)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         return _explain(body, error)
     if asked.idempotency_key is not None and not 0 < len(asked.idempotency_key) <= LONGEST_KEY:
@@ -77,8 +81,11 @@ def _explain(body: bytes, error: Exception) -> Response:
         return invalid_request({"type": "missing", "loc": ("body",), "msg": "Field required", "input": None})
     try:
         value = msgspec.json.decode(body.decode())
-    except (UnicodeDecodeError, RecursionError):
+        check_depth(body, value)
+    except UnicodeDecodeError:
         return error_response(400, RequestError("There was an error parsing the body"))
+    except (TooDeep, RecursionError):
+        return refused(too_deep())
     except msgspec.DecodeError:
         problem = {"type": "json_invalid", "loc": ("body", 0), "msg": "JSON decode error", "input": {}}
         return invalid_request({**problem, "ctx": {"error": str(error)}})
