@@ -82,7 +82,9 @@ def test_a_key_that_could_be_found_by_trying_is_refused_where_others_can_try(hos
             settings.load({"host": host}, {"SESSION_API_KEY": key})
         with pytest.raises(SettingsError, match="fewer than 16 characters"):
             hub.load({"host": host}, {"GLOVEBOX_HUB_KEY": key})
-        assert settings.load({"host": host, "insecure": True}, {"SESSION_API_KEY": key}).session_api_key == key
+        assert (
+            settings.load({"host": host, "insecure": True}, {"SESSION_API_KEY": key}).session_api_key == key
+        )
         assert settings.load({}, {"SESSION_API_KEY": key}).session_api_key == key
         assert hub.load({}, {"GLOVEBOX_HUB_KEY": key}).key == key
 

@@ -106,8 +106,8 @@ def test_headers_in_one_piece_have_a_limit(server: RunningBox, size: int, status
 def test_a_body_that_is_followed_by_headers_without_an_end_is_cut(server: RunningBox) -> None:
     before = cpu_seconds(server.process.pid)
     with wire(server.url) as connection:
-        head = f"POST /nowhere HTTP/1.1\r\nHost: {connection.host}\r\nTransfer-Encoding: chunked\r\n\r\n".encode()
-        flood(connection, head + b"1\r\na\r\n0\r\nX: ", b"a" * 65536)
+        head = f"POST /nowhere HTTP/1.1\r\nHost: {connection.host}\r\nTransfer-Encoding: chunked\r\n\r\n"
+        flood(connection, head.encode() + b"1\r\na\r\n0\r\nX: ", b"a" * 65536)
         assert not connection.send(b"a") or connection.answer()
     assert cpu_seconds(server.process.pid) - before < CHEAP
 
@@ -121,7 +121,10 @@ def test_half_a_request_is_not_waited_for(quick: RunningBox, begin: bytes) -> No
     with wire(quick.url) as connection:
         connection.send(begin)
         status, headers, _ = connection.answer()
-        assert (status, headers.get("x-glovebox-error")) in ((408, "request_timeout"), (400, "request_invalid"))
+        assert (status, headers.get("x-glovebox-error")) in (
+            (408, "request_timeout"),
+            (400, "request_invalid"),
+        )
 
 
 def test_half_a_request_after_a_whole_one_is_not_waited_for(quick: RunningBox) -> None:
@@ -171,7 +174,9 @@ os.execv(sys.executable, [sys.executable, "-m", "glovebox", *sys.argv[3:]])
 
 
 @contextlib.contextmanager
-def limited_box(workspace: Path, soft: int, hard: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[RunningBox]:
+def limited_box(
+    workspace: Path, soft: int, hard: int, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[RunningBox]:
     """A box that may have so many descriptors."""
     popen = subprocess.Popen
 
@@ -246,7 +251,9 @@ def test_a_thousand_clients_at_once_are_all_served(tmp_path: Path) -> None:
     with running_box(tmp_path / "workspace", key="") as box, contextlib.ExitStack() as stack:
         clients = [stack.enter_context(wire(box.url)) for _ in range(1000)]
         for client in clients:
-            client.send(f"GET /sessions HTTP/1.1\r\nHost: {client.host}\r\nConnection: close\r\n\r\n".encode())
+            client.send(
+                f"GET /sessions HTTP/1.1\r\nHost: {client.host}\r\nConnection: close\r\n\r\n".encode()
+            )
         assert {client.answer()[0] for client in clients} == {200}
 
 
@@ -264,8 +271,9 @@ JSON = "Content-Type: application/json\r\n"
 
 def test_a_body_that_is_announced_to_be_too_large_is_refused_before_it_is_read(tmp_path: Path) -> None:
     with running_box(tmp_path / "workspace", "--max-body-size", "1M") as box, wire(box.url) as connection:
-        head = f"POST /execute_action HTTP/1.1\r\nHost: {connection.host}\r\n{JSON}X-Session-API-Key: {box.key}\r\n"
-        connection.send(f"{head}Connection: close\r\nContent-Length: {2 << 20}\r\n\r\n".encode())
+        head = f"POST /execute_action HTTP/1.1\r\nHost: {connection.host}\r\n{JSON}"
+        head += f"X-Session-API-Key: {box.key}\r\nConnection: close\r\n"
+        connection.send(f"{head}Content-Length: {2 << 20}\r\n\r\n".encode())
         status, headers, _ = connection.answer()
         assert (status, headers["x-glovebox-error"]) == (413, "too_large")
         fits = box.client.post("/execute_action", json={"action": RUN, "x": "a" * 1_000_000})
@@ -309,8 +317,9 @@ def test_a_websocket_whose_head_is_too_large_is_refused(
 ) -> None:
     with wire(server.url) as connection:
         connection.send(
-            f"GET /sessions/main/attach?{address} HTTP/1.1\r\nHost: {connection.host}\r\nUpgrade: websocket\r\n"
-            f"Connection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: {'a' * 22}==\r\n{header}"
+            f"GET /sessions/main/attach?{address} HTTP/1.1\r\nHost: {connection.host}\r\n"
+            "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
+            f"Sec-WebSocket-Key: {'a' * 22}==\r\n{header}"
             "\r\n".encode()
         )
         assert connection.answer()[0] == status

@@ -49,7 +49,9 @@ def endpoints(box: RunningBox) -> list[tuple[str, str]]:
 @pytest.mark.parametrize("depth", DEEP)
 def test_no_endpoint_fails_on_it(full_box: RunningBox, depth: int) -> None:
     found = endpoints(full_box)
-    assert {"/list_files", "/update_mcp_server", "/execute_action", "/sessions"} <= {path for _, path in found}
+    assert {"/list_files", "/update_mcp_server", "/execute_action", "/sessions"} <= {
+        path for _, path in found
+    }
     for method, path in found:
         for body in shapes(depth):
             answer = full_box.client.request(method, path, content=body, headers=HEADERS)

@@ -76,7 +76,7 @@ class Guard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass on what may pass."""
-        if scope["type"] not in ("http", "websocket") or scope["path"] in self._open_paths:
+        if scope["type"] not in ("http", "websocket") or self._is_open(scope):
             await self._app(scope, receive, send)
             return
         headers = Headers(scope=scope)
@@ -101,6 +101,9 @@ class Guard:
             await error_response(404, NotFound("Not Found"))(scope, receive, send)
         else:
             await self._app(scope, receive, send)
+
+    def _is_open(self, scope: Scope) -> bool:
+        return scope["type"] == "http" and scope["path"] in self._open_paths
 
     def _is_socket(self, scope: Scope) -> bool:
         return any(path.match(scope["path"]) for path in self._socket_paths)
