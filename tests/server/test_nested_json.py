@@ -88,7 +88,7 @@ def test_somebody_who_is_attached_is_told(box: RunningBox) -> None:
     with connect(address, proxy=None) as person:
         for body in ('{"type": "take", "more": ' + "[" * 100_000, "[" * 100_000):
             person.send(body)
-        codes = []
+        codes: list[str] = []
         while len(codes) < 2:
             message = person.recv(timeout=60)
             if isinstance(message, str) and json.loads(message)["type"] == "refused":

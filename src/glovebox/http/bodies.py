@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 import msgspec
 from starlette.requests import Request
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.responses import Response
+from starlette.types import Message, Receive
 
 from glovebox.errors import TooDeep, TooLarge
+from glovebox.http.endpoints import Handle
 from glovebox.http.responses import refused
 
 #: No message of the box is nested so deeply, and everything here can follow it so far.
@@ -63,41 +64,32 @@ def too_deep() -> TooDeep:
     return TooDeep(f"The JSON is nested more than {DEEPEST} levels deep.")
 
 
-class BodyLimit:
-    """ASGI middleware that takes no larger bodies, except where files are uploaded."""
+def limited(handle: Handle, most_bytes: int) -> Handle:
+    """The same endpoint, which takes no larger bodies."""
 
-    def __init__(self, app: ASGIApp, *, most_bytes: int, uploads: Iterable[str] = ()) -> None:
-        """`uploads` are paths that have a limit of their own."""
-        self._app = app
-        self._most = most_bytes
-        self._uploads = frozenset(uploads)
+    def too_large() -> TooLarge:
+        return TooLarge(f"The body has more than {most_bytes:,} bytes.")
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Hand it on, or refuse it before it is read."""
-        if scope["type"] != "http" or scope["path"] in self._uploads:
-            await self._app(scope, receive, send)
-            return
-        for name, value in scope["headers"]:
-            if name == b"content-length" and (not value.isdigit() or int(value) > self._most):
-                await refused(self._too_large())(scope, receive, send)
-                return
-            if name == b"transfer-encoding":
-                receive = self._counted(receive)
-        await self._app(scope, receive, send)
-
-    def _counted(self, receive: Receive) -> Receive:
+    def counted(receive: Receive) -> Receive:
         """The same with an end: of a body in pieces, the length is known once they are there."""
         received = 0
 
-        async def counted() -> Message:
+        async def counted_receive() -> Message:
             nonlocal received
             message = await receive()
             received += len(message.get("body", b""))
-            if received > self._most:
-                raise self._too_large()
+            if received > most_bytes:
+                raise too_large()
             return message
 
-        return counted
+        return counted_receive
 
-    def _too_large(self) -> TooLarge:
-        return TooLarge(f"The body has more than {self._most:,} bytes.")
+    async def limited_handle(request: Request) -> Response:
+        for name, value in request.scope["headers"]:
+            if name == b"content-length" and int(value) > most_bytes:
+                return refused(too_large())
+            if name == b"transfer-encoding":
+                request = Request(request.scope, counted(request.receive))
+        return await handle(request)
+
+    return limited_handle

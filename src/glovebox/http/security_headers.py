@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+Header = tuple[bytes, bytes]
 
 POLICY = "Content-Security-Policy"
 #: Nothing may be loaded; no page may show it in a frame, and no form in it may be sent.
@@ -14,8 +18,16 @@ HEADERS = (
     (b"x-frame-options", b"DENY"),
     (b"referrer-policy", b"no-referrer"),
 )
+_NAMES = frozenset(name for name, _ in HEADERS)
 #: What begins an answer, on HTTP and on a WebSocket that is accepted or refused.
 _BEGINNINGS = frozenset({"http.response.start", "websocket.accept", "websocket.http.response.start"})
+
+
+def with_security(headers: Collection[Header]) -> list[Header]:
+    """The headers of an answer, and those of these that are not among them."""
+    names = {name for name, _ in headers}
+    missing = HEADERS if names.isdisjoint(_NAMES) else [one for one in HEADERS if one[0] not in names]
+    return [*headers, *missing]
 
 
 class SecurityHeaders:
@@ -29,10 +41,7 @@ class SecurityHeaders:
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] in _BEGINNINGS:
-                given = message.get("headers", ())
-                names = {name.lower() for name, _ in given}
-                missing = [header for header in HEADERS if header[0] not in names]
-                message = {**message, "headers": [*given, *missing]}
+                message = {**message, "headers": with_security(message.get("headers", ()))}
             await send(message)
 
         await self._app(scope, receive, send_with_headers)

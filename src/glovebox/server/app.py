@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import msgspec
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
@@ -13,11 +14,10 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from glovebox.box.box import Box
 from glovebox.errors import TooLarge
-from glovebox.http.bodies import BodyLimit
+from glovebox.http.bodies import limited
 from glovebox.http.endpoints import Endpoint, Socket
 from glovebox.http.faults import HANDLERS, gone, known
 from glovebox.http.responses import ERROR_HEADER, NEXT_HEADER
-from glovebox.http.security_headers import SecurityHeaders
 from glovebox.server.guard import KEY_HEADER, Guard
 from glovebox.server.request_ids import REQUEST_ID_HEADER, RequestIds
 from glovebox.server.routes import box_endpoints
@@ -31,7 +31,7 @@ OFTEN = ("/execute_action",)
 def create_app(box: Box) -> ASGIApp:
     """The application for an open box."""
     settings = box.settings
-    endpoints = box_endpoints(box)
+    endpoints = [_bounded(endpoint, settings.max_body_size) for endpoint in box_endpoints(box)]
     middleware = []
     if settings.cors_origins:
         middleware.append(
@@ -43,15 +43,6 @@ def create_app(box: Box) -> ASGIApp:
                 expose_headers=[ERROR_HEADER, NEXT_HEADER, REQUEST_ID_HEADER],
             )
         )
-    middleware.append(
-        Middleware(
-            BodyLimit,
-            most_bytes=settings.max_body_size,
-            uploads=[
-                one.path for one in endpoints if isinstance(one, Endpoint) and one.body_media_type == FORM
-            ],
-        )
-    )
     middleware.append(
         Middleware(
             Guard,
@@ -69,7 +60,7 @@ def create_app(box: Box) -> ASGIApp:
         middleware=middleware,
         exception_handlers=HANDLERS,
     )
-    return SecurityHeaders(RequestIds(application))
+    return RequestIds(application)
 
 
 class Direct:
@@ -100,6 +91,13 @@ class Direct:
         except TooLarge as error:
             response = await known(request, error)
         await response(scope, receive, send)
+
+
+def _bounded(endpoint: Endpoint | Socket, most_bytes: int) -> Endpoint | Socket:
+    """The endpoint with a limit for its body, unless it has one of its own, or no body."""
+    if isinstance(endpoint, Socket) or endpoint.method == "GET" or endpoint.body_media_type == FORM:
+        return endpoint
+    return msgspec.structs.replace(endpoint, handle=limited(endpoint.handle, most_bytes))
 
 
 def _route(endpoint: Endpoint | Socket) -> Route | WebSocketRoute:

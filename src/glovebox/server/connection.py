@@ -9,8 +9,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import resource
-import time
-from collections.abc import Callable
+from collections import OrderedDict
 from typing import Any, cast
 
 import msgspec
@@ -56,32 +55,29 @@ class Limits(msgspec.Struct, frozen=True):
 
 
 class Strangers:
-    """The connections that have not shown a key, those first that have said nothing for longest."""
+    """The connections on which no request was let in, the oldest first."""
 
-    def __init__(self, per_peer: int, clock: Callable[[], float]) -> None:
+    def __init__(self, per_peer: int) -> None:
         self._per_peer = per_peer
         # The other half is for those with a key, and for files.
         self._most = resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2
-        self._clock = clock
-        self._heard: dict[Connection, float] = {}
-        self._peers: dict[str, dict[Connection, None]] = {}
+        self._all: OrderedDict[Connection, None] = OrderedDict()
+        self._peers: dict[str, OrderedDict[Connection, None]] = {}
 
     def add(self, connection: Connection) -> None:
-        """A connection that is new, or that was answered without a key."""
-        peer = self._peers.setdefault(connection.peer, {})
-        for known in (self._heard, peer):
-            known.pop(connection, None)
-        self._heard[connection] = self._clock()
-        peer[connection] = None
+        """Another one; if there are too many now, the oldest makes room."""
+        peer = self._peers.setdefault(connection.peer, OrderedDict())
+        self._all[connection] = peer[connection] = None
         oldest = next(iter(peer))
-        if len(peer) > self._per_peer and self._clock() - self._heard[oldest] > _FRESH:
+        if len(peer) > self._per_peer and connection.made - oldest.made > _FRESH:
             self._drop(oldest)
-        elif len(self._heard) > self._most:
-            self._drop(next(iter(self._heard)))
+        if len(self._all) > self._most:
+            self._drop(next(iter(self._all)))
 
     def remove(self, connection: Connection) -> None:
-        """One that has shown a key, or is gone."""
-        if self._heard.pop(connection, None) is not None:
+        """One that was let in, or is gone."""
+        if connection in self._all:
+            del self._all[connection]
             peer = self._peers[connection.peer]
             del peer[connection]
             if not peer:
@@ -106,13 +102,14 @@ class Connection(HttpToolsProtocol):
         strangers: Strangers,
     ) -> None:
         super().__init__(config, server_state, {**app_state, CONNECTION: self}, _loop)
-        self.peer = ""
+        self.peer, self.made = "", self.loop.time()
         self._limits = limits
         self._strangers = strangers
         self._is_known = False
-        #: What was received since the last part of a request was complete; 0 if nothing is under way.
-        self._unfinished = 0
-        self._expects_head = True
+        #: What was received since the last part of a request was complete, and what was received last.
+        self._unfinished = self._piece = 0
+        #: Smaller requests are within all limits.
+        self._smallest = min(limits.url_bytes, limits.header_bytes)
         #: Set while the head of a request is awaited, and while somebody who was refused is.
         self._timer: asyncio.TimerHandle | None = None
         self._problem: RequestError | None = None
@@ -149,60 +146,30 @@ class Connection(HttpToolsProtocol):
         """Read on, unless it is too much."""
         if self._is_refused:
             return
-        self._unfinished += len(data)
+        self._piece = len(data)
+        self._unfinished += self._piece
         super().data_received(data)
-        if not self._unfinished or self._is_refused:
-            return
-        if self._unfinished > self._limits.header_bytes + self._limits.url_bytes:
-            self._refuse(HeadersTooLarge.status, self._headers_too_large())
-        elif self._expects_head and self._timer is None:
-            self._timer = self.loop.call_later(self._limits.head_seconds, self._too_late)
+        if self._unfinished or self._is_in_head():
+            self._bound_rest()
 
     # What the parser tells.
 
-    def on_message_begin(self) -> None:
-        """A request begins."""
-        self._unfinished = 1
-        super().on_message_begin()
-
-    def on_url(self, url: bytes) -> None:
-        """A piece of its address."""
-        super().on_url(url)
-        if len(self.url) > self._limits.url_bytes:
-            self._fail(UrlTooLong(f"The address has more than {self._limits.url_bytes:,} bytes."))
-
     def on_headers_complete(self) -> None:
-        """The head of the request is there."""
-        if (
-            sum(len(name) + len(value) + _PER_HEADER for name, value in self.headers)
-            > self._limits.header_bytes
-        ):
-            self._fail(self._headers_too_large())
-        self._unfinished = 0
-        self._expects_head = False
+        """The head of a request is there."""
+        if self._unfinished + self._piece > self._smallest:  # so it may be too large
+            self._check_head()
+        self._unfinished = self._discarded = 0
         self._stop_timer()
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        """A piece of the body. What comes after the answer is not wanted, but callers read it more easily."""
+        """A piece of the body. What comes after the answer is thrown away, so that callers can read that."""
         self._unfinished = 0
         super().on_body(body)
         if self.cycle.response_complete:
             self._discarded += len(body)
             if self._discarded > self._limits.body_bytes:
                 self.transport.abort()
-
-    def on_message_complete(self) -> None:
-        """The request is there."""
-        self._unfinished = self._discarded = 0
-        self._expects_head = True
-        super().on_message_complete()
-
-    def on_response_complete(self) -> None:
-        """It is answered."""
-        super().on_response_complete()
-        if not self._is_known and not self.transport.is_closing():
-            self._strangers.add(self)
 
     def handle_websocket_upgrade(self) -> None:
         """Hand the connection on to another protocol, which does not say so if a line is too long for it."""
@@ -229,19 +196,47 @@ class Connection(HttpToolsProtocol):
         else:
             self._refuse(_MALFORMED, RequestError(msg))
 
+    def _is_in_head(self) -> bool:
+        """Whether a request has begun, and its head is not there yet."""
+        return self.scope is not None and "method" not in self.scope
+
+    def _is_idle(self) -> bool:
+        return self.cycle is None or self.cycle.response_complete
+
+    def _bound_rest(self) -> None:
+        """Bound what is received and not a whole part of a request yet."""
+        if self._is_refused:
+            return
+        if self._is_in_head() and len(self.url) > self._limits.url_bytes:
+            self._refuse(UrlTooLong.status, self._url_too_long())
+        elif self._unfinished > self._limits.header_bytes + self._limits.url_bytes:
+            self._refuse(HeadersTooLarge.status, self._headers_too_large())
+        elif self._timer is None and (self._is_in_head() or self._is_idle()):
+            self._timer = self.loop.call_later(self._limits.head_seconds, self._too_late)
+
+    def _check_head(self) -> None:
+        """Have the parser stop if the head is too large; an error in what it calls does that."""
+        if len(self.url) > self._limits.url_bytes:
+            self._problem = self._url_too_long()
+        elif (
+            sum(len(name) + len(value) + _PER_HEADER for name, value in self.headers)
+            > self._limits.header_bytes
+        ):
+            self._problem = self._headers_too_large()
+        if self._problem is not None:
+            raise self._problem
+
+    def _url_too_long(self) -> UrlTooLong:
+        return UrlTooLong(f"The address has more than {self._limits.url_bytes:,} bytes.")
+
     def _headers_too_large(self) -> HeadersTooLarge:
         return HeadersTooLarge(f"The headers have more than {self._limits.header_bytes:,} bytes.")
 
-    def _fail(self, problem: RequestError) -> None:
-        """Have the parser stop."""
-        self._problem = problem
-        raise problem
-
     def _too_late(self) -> None:
         self._timer = None
-        if self.cycle is not None and not self.cycle.response_complete:  # there is time until it is answered
+        if not self._is_idle():  # there is time until it is answered
             self._timer = self.loop.call_later(self._limits.head_seconds, self._too_late)
-        elif self._unfinished:
+        elif self._unfinished or self._is_in_head():
             seconds = f"{self._limits.head_seconds:g}"
             self._refuse(RequestTimeout.status, RequestTimeout(f"No whole request came within {seconds} s."))
         else:
@@ -251,7 +246,7 @@ class Connection(HttpToolsProtocol):
         """Say what is wrong, and close the connection once the caller can have read it."""
         self._is_refused = True
         self._stop_timer()
-        if self.cycle is not None and not self.cycle.response_complete:
+        if not self._is_idle():
             self.transport.abort()  # an answer is under way, and another one would be taken for a part of it
             return
         response = error_response(status, problem)
@@ -275,7 +270,5 @@ class Connection(HttpToolsProtocol):
 
 def bounded(limits: Limits) -> type[asyncio.Protocol]:
     """The protocol for a server, as uvicorn takes it."""
-    made = functools.partial(
-        Connection, limits=limits, strangers=Strangers(limits.connections, time.monotonic)
-    )
+    made = functools.partial(Connection, limits=limits, strangers=Strangers(limits.connections))
     return cast("type[asyncio.Protocol]", made)

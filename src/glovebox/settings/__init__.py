@@ -216,7 +216,7 @@ class Settings:
         256, flag="--connections-per-peer", variable="GLOVEBOX_CONNECTIONS_PER_PEER", parse=parse_count,
         metavar="NUMBER",
         help="How many connections one address may have on which no request was let in. When there are more,"
-        " those are closed that have been silent for longest.",
+        " the oldest are closed.",
     )  # fmt: skip
     allowed_hosts: tuple[str, ...] = setting(
         (), flag="--allowed-hosts", variable="GLOVEBOX_ALLOWED_HOSTS", metavar="NAME", many=True,
