@@ -16,6 +16,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from glovebox.box.browser.worker.page_text import html_text
+
 #: What a picture in an answer begins with.
 PICTURE = "data:image/png;base64,"
 
@@ -50,9 +52,6 @@ class Environment:
         else:  # the chat's window has to use this Chromium, too, and has no option for it
             kind = importlib.import_module("playwright.sync_api").BrowserType
             kind.launch = functools.partialmethod(kind.launch, executable_path=chromium)
-        self._to_text: Any = importlib.import_module("html2text").HTML2Text()
-        for option, value in {"ignore_images": True, "images_to_alt": True, "body_width": 0}.items():
-            setattr(self._to_text, option, value)
         self._env = importlib.import_module("gymnasium").make(
             "browsergym/openended",
             task_kwargs={"start_url": "about:blank", "goal": "PLACEHOLDER_GOAL"},
@@ -71,7 +70,7 @@ class Environment:
         """Carry out a step, or without actions only observe."""
         began = time.perf_counter()
         seen = self._env.step(actions)[0] if actions else self._env.unwrapped._get_obs()
-        self._to_text.handle(self._obs.flatten_dom_to_str(seen["dom_object"]))
+        html_text(self._obs.flatten_dom_to_str(seen["dom_object"]))
         marks = self._obs.overlay_som(seen["screenshot"], seen["extra_element_properties"])
         pictures = {"set_of_marks": self._png(marks), "screenshot": self._png(seen["screenshot"])}
         text = self._text(seen)
