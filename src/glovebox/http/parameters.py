@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import msgspec
 from starlette.requests import Request
 
+from glovebox.decoding import json_decoder
 from glovebox.errors import RequestError, TooLarge
 from glovebox.http.bodies import decode_json
 
@@ -96,7 +97,7 @@ async def body(request: Request, kind: type[T]) -> T:
         if len(data) > MOST_BYTES:
             raise TooLarge(f"The body has more than {MOST_BYTES:,} bytes.")
     try:
-        return decode_json(bytes(data), kind)
+        return json_decoder(kind).decode(bytes(data))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError):
             decode_json(bytes(data))  # it may be wrong in another way, and nested too deeply at that
