@@ -162,6 +162,29 @@ def test_a_connection_is_kept_between_requests(quick: RunningBox) -> None:
         assert connection.answer()[2].count(b"HTTP/1.1 200 OK") == 1
 
 
+def test_a_connection_is_kept_if_the_rest_of_a_request_comes_after_its_answer(quick: RunningBox) -> None:
+    with wire(quick.url) as connection, wire(quick.url) as other:
+        host = f"Host: {connection.host}\r\n"
+        connection.send(f"POST /sessions HTTP/1.1\r\n{host}Transfer-Encoding: chunked\r\n\r\n1\r\na".encode())
+        assert connection.receive().startswith(b"HTTP/1.1 403 ")
+        for rest in (b"\r\n", b"1\r\nb\r\n", b"0\r\n\r", b"\n"):
+            connection.send(rest)
+        assert other.is_closed()  # so it is later than the limit now
+        connection.send(f"GET /alive HTTP/1.1\r\n{host}Connection: close\r\n\r\n".encode())
+        assert connection.answer()[0] == 200
+
+
+@pytest.mark.parametrize(
+    "rest", ["Content-Length: 1000\r\n\r\na", "Transfer-Encoding: chunked\r\n\r\n1\r\na\r\n"]
+)
+def test_the_rest_of_a_request_that_was_refused_is_not_waited_for(quick: RunningBox, rest: str) -> None:
+    with wire(quick.url) as connection:
+        connection.send(f"POST /sessions HTTP/1.1\r\nHost: {connection.host}\r\n{rest[:-1]}".encode())
+        assert connection.receive().startswith(b"HTTP/1.1 403 ")
+        connection.send(rest[-1:].encode())
+        assert connection.answer()[0] in (0, 408)
+
+
 def test_a_command_may_take_longer_than_the_head_of_its_request(quick: RunningBox) -> None:
     assert quick.run("sleep 2; echo there") == "there"
 
@@ -227,13 +250,13 @@ def test_idle_connections_without_a_key_make_room_and_those_with_one_stay(tmp_pa
         known.send(request.format("/sessions", f"X-Session-API-Key: {box.key}\r\n").encode())
         first = stack.enter_context(wire(box.url))
         first.send(request.format("/sessions", "").encode())
-        first._socket.recv(1 << 16)
+        first.receive()
         made: list[Wire] = []
 
         def more() -> bool:  # those that are fresh stay, so it takes some seconds
             made.append(stack.enter_context(wire(box.url)))
             made[-1].send(request.format("/alive", "").encode())
-            made[-1]._socket.recv(1 << 16)
+            made[-1].receive()
             first._socket.settimeout(0.05)
             try:
                 return first.is_closed()
@@ -323,3 +346,21 @@ def test_a_websocket_whose_head_is_too_large_is_refused(
             "\r\n".encode()
         )
         assert connection.answer()[0] == status
+
+
+@pytest.mark.parametrize(
+    ("method", "header"),
+    [("POST", ""), ("GET", "Content-Length: 2\r\n"), ("GET", "Sec-WebSocket-Key: a\r\n")],
+)
+def test_what_is_no_handshake_of_a_websocket_is_answered(
+    server: RunningBox, method: str, header: str
+) -> None:
+    with wire(server.url) as connection:
+        connection.send(
+            f"{method} /sessions/main/attach HTTP/1.1\r\nHost: {connection.host}\r\nUpgrade: websocket\r\n"
+            f"Connection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: {'a' * 22}==\r\n{header}"
+            "\r\n".encode()
+        )
+        status, headers, _ = connection.answer()
+        assert (status in (400, 405), headers["x-glovebox-error"]) == (True, "request_invalid")
+        assert all(name in headers for name in SECURITY)

@@ -396,9 +396,10 @@ def test_both_ways_to_open_agree(tmp_path: Path, call: Callable[[str, int], int]
 
 
 @pytest.mark.parametrize(
-    "path", ["/proc/version", f"/proc/{os.getpid()}/environ", "/sys/kernel", "/dev/null", "/dev/pts"]
+    "path", ["/proc/version", "/proc/{pid}/environ", "/sys/kernel", "/dev/null", "/dev/pts"]
 )
 def test_what_the_kernel_makes_up_is_known_whatever_it_is_called(path: str) -> None:
+    path = path.format(pid=os.getpid())
     if not os.path.exists(path):
         pytest.skip(f"there is no {path}")
     descriptor = safe_open.open_without_links(path, os.O_PATH)

@@ -28,6 +28,15 @@ class Wire:
             return False
         return True
 
+    def receive(self) -> bytes:
+        """An answer in JSON on a connection that stays open."""
+        received = b""
+        while not received.endswith(b"}"):
+            piece = self._socket.recv(1 << 16)
+            assert piece, received
+            received += piece
+        return received
+
     def answer(self) -> tuple[int, dict[str, str], bytes]:
         """The status, the headers and the body of what was answered until the other side closed."""
         received = b""

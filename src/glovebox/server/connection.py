@@ -166,13 +166,23 @@ class Connection(HttpToolsProtocol):
         """A piece of the body. What comes after the answer is thrown away, so that callers can read that."""
         self._unfinished = 0
         super().on_body(body)
-        if self.cycle.response_complete:
+        if self._is_answered():
             self._discarded += len(body)
             if self._discarded > self._limits.body_bytes:
                 self.transport.abort()
+            elif self._timer is None:
+                self._timer = self.loop.call_later(self._limits.head_seconds, self._too_late)
+
+    def on_message_complete(self) -> None:
+        """The request is there; if it was answered before, the connection may be used again."""
+        self._unfinished = 0
+        super().on_message_complete()
+        if self._is_answered():
+            self._stop_timer()
+            self._timer = self.loop.call_later(self.timeout_keep_alive, self._too_late)
 
     def handle_websocket_upgrade(self) -> None:
-        """Hand the connection on to another protocol, which does not say so if a line is too long for it."""
+        """Hand the connection on to another protocol, which is silent about requests that it cannot read."""
         from websockets.http11 import MAX_LINE_LENGTH, MAX_NUM_HEADERS
 
         most = MAX_LINE_LENGTH - _OF_LINE
@@ -186,6 +196,8 @@ class Connection(HttpToolsProtocol):
             )
         else:
             super().handle_websocket_upgrade()
+            if not cast("Any", self.transport.get_protocol()).handshake_initiated:
+                self._refuse(_MALFORMED, RequestError("A WebSocket cannot be opened like this."))
 
     # What becomes of those who ask for too much.
 
@@ -199,6 +211,10 @@ class Connection(HttpToolsProtocol):
     def _is_in_head(self) -> bool:
         """Whether a request has begun, and its head is not there yet."""
         return self.scope is not None and "method" not in self.scope
+
+    def _is_answered(self) -> bool:
+        """Whether the request that is being received was answered already."""
+        return self._is_idle() and not self.parser.should_upgrade()
 
     def _is_idle(self) -> bool:
         return self.cycle is None or self.cycle.response_complete
