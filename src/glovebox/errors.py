@@ -9,6 +9,10 @@
     │   ├── OriginNotAllowed   origin_not_allowed      called by a web page that may not
     │   ├── NotFound           not_found               no such endpoint
     │   ├── MethodNotAllowed   method_not_allowed      the endpoint does not know that method
+    │   ├── UrlTooLong         url_too_long            an address that is longer than is read
+    │   ├── HeadersTooLarge    headers_too_large       headers that are larger than is read
+    │   ├── RequestTimeout     request_timeout         the head of a request did not arrive in time
+    │   ├── TooDeep            json_too_deep           JSON that is nested too deeply
     │   └── NotAToolCall       not_a_tool_call         nothing that a model emits to call a tool
     ├── ActionError            action_failed           an action could not be carried out
     │   ├── UnknownEvent       unknown_event           neither an action nor anything known
@@ -139,6 +143,34 @@ class MethodNotAllowed(RequestError):
     """The endpoint does not know that method."""
 
     code = "method_not_allowed"
+
+
+class UrlTooLong(RequestError):
+    """The address of a request is longer than the box reads."""
+
+    code = "url_too_long"
+    status = 414
+
+
+class HeadersTooLarge(RequestError):
+    """The headers of a request are larger than the box reads."""
+
+    code = "headers_too_large"
+    status = 431
+
+
+class RequestTimeout(RequestError):
+    """The head of a request did not arrive in time."""
+
+    code = "request_timeout"
+    status = 408
+
+
+class TooDeep(RequestError):
+    """JSON is nested more deeply than any message of the box is."""
+
+    code = "json_too_deep"
+    status = 400
 
 
 class NotAToolCall(RequestError):

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import uuid
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.client import connect
 
-from tests.hub.hubs import RunningHub
+from tests.hub.hubs import RunningHub, running_hub
 from tests.hub.window_client import opened_window
 
 
@@ -215,3 +218,20 @@ def test_the_hub_counts_windows_and_orders(hub: RunningHub, tmp_path: Path) -> N
         assert now["orders_given"] > before["orders_given"]
         assert now["orders_outstanding"] == 0
         assert now["uptime"] > before["uptime"]
+
+
+@pytest.mark.attack
+@pytest.mark.parametrize("begin", ["40", "4", "42", "0", "2", "6", "1"])
+def test_what_is_nested_too_deeply_on_a_socket_is_not_followed(
+    tmp_path: Path, begin: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with running_hub(tmp_path) as hub:
+        address = f"{hub.url.replace('http', 'ws')}/socket.io/?EIO=4&transport=websocket"
+        with connect(address, proxy=None, additional_headers={"X-Session-API-Key": hub.key}) as socket:
+            assert str(socket.recv(timeout=20)).startswith("0{")
+            with contextlib.suppress(ConnectionClosed):
+                socket.send(begin + '{"a":' * 100_000)
+                socket.send("40" + '{"id": "none"}')
+                socket.recv(timeout=20)
+        assert hub.windows() == []
+    assert "Recursion" not in capfd.readouterr().err

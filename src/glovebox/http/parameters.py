@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any, TypeVar
 
 import msgspec
 from starlette.requests import Request
 
 from glovebox.errors import RequestError, TooLarge
+from glovebox.http.bodies import decode_json
 
 T = TypeVar("T")
 
@@ -85,6 +87,7 @@ async def body(request: Request, kind: type[T]) -> T:
 
     Raises:
         InvalidParameter: it is not JSON, or not of that form.
+        TooDeep: it is nested too deeply.
         TooLarge: nothing of that form is so large.
     """
     data = bytearray()
@@ -95,4 +98,6 @@ async def body(request: Request, kind: type[T]) -> T:
     try:
         return msgspec.json.decode(bytes(data), type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError):
+            decode_json(bytes(data))  # it may be wrong in another way, and nested too deeply at that
         raise InvalidParameter("value_error", ("body",), str(error), None) from error

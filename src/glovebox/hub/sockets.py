@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -28,6 +29,20 @@ PING_EVERY = 10.0
 PING_LIMIT = 8.0
 
 MessageT = TypeVar("MessageT", bound=Message)
+
+
+class _Json:
+    """JSON for the library, which knows no other error than that something is not JSON."""
+
+    dumps = staticmethod(json.dumps)
+
+    @staticmethod
+    def loads(text: str | bytes) -> Any:
+        """What it says."""
+        try:
+            return json.loads(text)
+        except RecursionError:
+            raise ValueError("nested too deeply") from None
 
 
 class _Packet(socketio.packet.Packet):  # type: ignore[misc]
@@ -70,6 +85,7 @@ class Sockets:
             # One after the other, in the order in which they come: nothing here waits for anything.
             async_handlers=False,
             serializer=_Packet,
+            json=_Json,
             ping_interval=PING_EVERY,
             ping_timeout=PING_LIMIT,
             max_http_buffer_size=LARGEST,

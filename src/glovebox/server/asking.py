@@ -8,11 +8,14 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from glovebox.errors import RequestError
-from glovebox.http.responses import error_response, invalid_request
+from glovebox.errors import RequestError, TooDeep
+from glovebox.http.bodies import check_depth, decode_json
+from glovebox.http.responses import error_response, invalid_request, refused
 from glovebox.protocol.base import Message
 
 LONGEST_KEY = 512
+#: As the contract has it.
+_UNREADABLE = "There was an error parsing the body"
 
 
 class Asked(Message):
@@ -41,7 +44,8 @@ async def decode_asked(request: Request) -> Asked | Response:
         return invalid_request(_not_an_object(body))
     try:
         asked = _DECODER.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        check_depth(body, asked.action)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, TooDeep) as error:
         return _explain(body, error)
     if asked.idempotency_key is not None and not 0 < len(asked.idempotency_key) <= LONGEST_KEY:
         return invalid_request(
@@ -76,9 +80,12 @@ def _explain(body: bytes, error: Exception) -> Response:
     if not body.strip():
         return invalid_request({"type": "missing", "loc": ("body",), "msg": "Field required", "input": None})
     try:
-        value = msgspec.json.decode(body.decode())
-    except (UnicodeDecodeError, RecursionError):
-        return error_response(400, RequestError("There was an error parsing the body"))
+        body.decode()
+        value = decode_json(body)
+    except UnicodeDecodeError:
+        return error_response(400, RequestError(_UNREADABLE))
+    except TooDeep:
+        return refused(TooDeep(_UNREADABLE))
     except msgspec.DecodeError:
         problem = {"type": "json_invalid", "loc": ("body", 0), "msg": "JSON decode error", "input": {}}
         return invalid_request({**problem, "ctx": {"error": str(error)}})

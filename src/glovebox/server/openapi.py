@@ -16,6 +16,8 @@ from glovebox.protocol.openhands import Codec
 from glovebox.server.execute import Details
 
 REF = "#/components/schemas/{name}"
+TOO_DEEP = Answer("The body is nested too deeply.", ErrorBody)
+TOO_LARGE = Answer("The body is too large.", ErrorBody)
 FORBIDDEN = Answer("The key is missing or wrong, or a web page called that may not.", ErrorBody)
 
 
@@ -67,12 +69,13 @@ def _types(endpoints: list[Endpoint]) -> list[type]:
 
 def _operation(endpoint: Endpoint, schemas: _Schemas, needs_key: bool) -> dict[str, Any]:
     guarded = {} if endpoint.open else {403: FORBIDDEN}
+    limited = {400: TOO_DEEP, 413: TOO_LARGE} if endpoint.body is not None else {}
     operation: dict[str, Any] = {
         "operationId": re.sub(r"\W+", "_", f"{endpoint.method.lower()}{endpoint.path}").rstrip("_"),
         "summary": endpoint.summary,
         "responses": {
             str(status): _answer(status, answer, schemas)
-            for status, answer in sorted({**endpoint.answers, **guarded}.items())
+            for status, answer in sorted({**limited, **endpoint.answers, **guarded}.items())
         },
     }
     if endpoint.description:

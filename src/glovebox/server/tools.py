@@ -15,6 +15,7 @@ from starlette.responses import Response
 from glovebox.box.box import Box
 from glovebox.box.tools import Toolbox
 from glovebox.errors import ActionError, GloveboxError, NotAToolCall, UnknownTool, WrongToolArguments
+from glovebox.http.bodies import json_body
 from glovebox.http.endpoints import Answer, Endpoint, Parameter
 from glovebox.http.parameters import InvalidParameter, choice, flag
 from glovebox.http.responses import ErrorBody, json_response
@@ -77,8 +78,8 @@ async def _understood(toolbox: Toolbox, calls: Iterable[ToolCall]) -> list[ToolC
 
 async def _body(request: Request) -> Any:
     try:
-        return msgspec.json.decode(await request.body())
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        return await json_body(request)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise InvalidParameter("json_invalid", ("body",), f"JSON decode error: {error}", None) from error
 
 

@@ -21,9 +21,10 @@ from glovebox.box.files.multipart import FileParts
 from glovebox.box.files.uploads import Piece, Upload
 from glovebox.box.files.zip_stream import ZipStream, open_archive
 from glovebox.box.threads import Threads
-from glovebox.errors import RequestError, TooLarge, TransferError
+from glovebox.errors import RequestError, TooDeep, TooLarge, TransferError
+from glovebox.http.bodies import decode_json
 from glovebox.http.parameters import NOT_BOOLEAN, boolean
-from glovebox.http.responses import error_response, invalid_request, json_response, unexpected
+from glovebox.http.responses import error_response, invalid_request, json_response, refused, unexpected
 from glovebox.http.sse import disconnected
 
 log = logging.getLogger(__name__)
@@ -143,6 +144,8 @@ class Transfer:
         """The names in a directory."""
         try:
             path = _list_path(await _small_body(request))
+        except (TooDeep, TooLarge) as error:
+            return refused(error)
         except (msgspec.DecodeError, UnicodeDecodeError, RequestError, ClientDisconnect):
             return unexpected()
         directory = self._working_dir if path is None else os.path.join(self._working_dir, path)
@@ -209,13 +212,13 @@ async def _small_body(request: Request) -> bytes:
     async for data in request.stream():
         body += data
         if len(body) > _MAX_LIST_REQUEST:
-            raise RequestError("The body is too large")
+            raise TooLarge(f"The body has more than {_MAX_LIST_REQUEST:,} bytes.")
     return bytes(body)
 
 
 def _list_path(body: bytes) -> str | None:
     """The path a request asks for; None stands for the working directory."""
-    request: dict[str, Any] = msgspec.json.decode(body, type=dict[str, Any])
+    request = msgspec.convert(decode_json(body), type=dict[str, Any])
     return msgspec.convert(request.get("path"), type=str | None)
 
 

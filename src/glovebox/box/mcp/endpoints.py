@@ -10,7 +10,8 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from glovebox.errors import BadMcpConfig, NotFound, RequestError
+from glovebox.errors import BadMcpConfig, NotFound, RequestError, TooDeep
+from glovebox.http.bodies import json_body
 from glovebox.http.endpoints import UNEXPECTED, Answer, Endpoint, Parameter
 from glovebox.http.responses import ErrorBody, error_response, json_response, refused, unexpected
 from glovebox.protocol.base import Message
@@ -46,19 +47,21 @@ def mcp_endpoints(plugin: McpPlugin) -> list[Endpoint]:
 def _update(plugin: McpPlugin) -> Endpoint:
     async def update(request: Request) -> Response:
         try:
-            posted = msgspec.json.decode(await request.body())
+            posted = await json_body(request)
             if not isinstance(posted, list):
                 return error_response(400, RequestError("Request must be a list of MCP tools to sync"))
             await plugin.post(posted)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, RequestError):
+        except TooDeep as error:
+            return refused(error)
+        except (msgspec.DecodeError, UnicodeDecodeError, RequestError):
             return unexpected()
         return json_response(McpUpdate(detail="MCP server updated successfully", router_error_log=""))
 
     text = {"type": "string"}
     return Endpoint(
         "POST", "/update_mcp_server", update, "Replace the list of MCP servers",
-        {200: Answer("The list is in force.", McpUpdate), 400: Answer("Not a list.", ErrorBody),
-         500: UNEXPECTED},
+        {200: Answer("The list is in force.", McpUpdate),
+         400: Answer("Not a list, or nested too deeply.", ErrorBody), 500: UNEXPECTED},
         description="Servers that are in both lists go on undisturbed. Each is started in the background; "
         "`GET /mcp/servers` tells how it is.",
         body={"type": "array", "items": {
@@ -146,8 +149,8 @@ def _servers(plugin: McpPlugin) -> list[Endpoint]:
 
     async def replace(request: Request) -> Response:
         try:
-            given = msgspec.json.decode(await request.body())
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            given = await json_body(request)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
             return refused(BadMcpConfig(f"The body is not JSON: {error}"))
         await plugin.put(given)
         return json_response(plugin.report())
@@ -174,7 +177,8 @@ def _servers(plugin: McpPlugin) -> list[Endpoint]:
         ),
         Endpoint(
             "PUT", "/mcp/servers", replace, "Replace the posted MCP servers, addresses included",
-            {200: Answer("The list is in force.", McpServers), 422: Answer("A rule is broken.", ErrorBody)},
+            {200: Answer("The list is in force.", McpServers),
+             422: Answer("A rule is broken.", ErrorBody)},
             body={"type": "object", "required": ["mcpServers"],
                   "properties": {"mcpServers": {"type": "object"}}},
         ),

@@ -20,7 +20,7 @@ from starlette.types import Receive, Scope, Send
 from glovebox.box.files.endpoints import transfer_endpoints
 from glovebox.box.files.transfer import Transfer, attachment
 from glovebox.box.threads import Threads
-from glovebox.errors import GloveboxError, TooLarge, TransferError, WindowError
+from glovebox.errors import GloveboxError, TransferError, WindowError
 from glovebox.http import parameters
 from glovebox.http.endpoints import Endpoint
 from glovebox.http.parameters import InvalidParameter
@@ -71,7 +71,7 @@ class WindowTransfer:
         try:
             asked = await parameters.body(request, dict[str, Any])
             path = msgspec.convert(asked.get("path"), type=str | None)
-        except (InvalidParameter, TooLarge, msgspec.ValidationError, ClientDisconnect):
+        except (InvalidParameter, msgspec.ValidationError, ClientDisconnect):
             return unexpected()
         directory = posixpath.normpath(posixpath.join(self._terminal.workspace, path or ""))
         try:

@@ -25,6 +25,7 @@ from glovebox.errors import (
     StartupError,
     TerminalError,
 )
+from glovebox.http.bodies import too_deep
 from glovebox.http.parameters import boolean
 from glovebox.http.responses import to_json
 from glovebox.protocol.base import Message
@@ -166,6 +167,8 @@ class _Person:
                     await self._do(msgspec.json.decode(received.get("text") or "", type=Wanted))
             except (msgspec.DecodeError, UnicodeEncodeError) as error:
                 await self._refuse(RequestError(str(error)))
+            except RecursionError:
+                await self._refuse(too_deep())
             except TerminalError as error:
                 await self._refuse(error)
 
