@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from starlette.applications import Starlette
+from starlette.middleware.errors import ServerErrorMiddleware
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from glovebox.errors import GloveboxError
-from glovebox.http.faults import HANDLERS
+from glovebox.http.faults import HANDLERS, unforeseen
 from glovebox.http.responses import refused
+from glovebox.http.security_headers import SecurityHeaders
 from glovebox.hub.endpoints import hub_endpoints
 from glovebox.hub.registry import WINDOWS
 from glovebox.hub.windows import Windows
@@ -27,8 +29,11 @@ def create_hub_app(windows: Windows, sockets: ASGIApp, key: str) -> ASGIApp:
         exception_handlers=HANDLERS,
     )
     routes = Sockets(NoWindow(RequestIds(own), windows), sockets)
-    guarded = Guard(routes, key=key, open_paths=[one.path for one in endpoints if one.open])
-    return Bearer(Boxes(guarded, windows))
+    guarded = Guard(
+        routes, key=key, open_paths=[one.path for one in endpoints if one.open], socket_paths=[SOCKETS]
+    )
+    all_of_it = ServerErrorMiddleware(Bearer(Boxes(guarded, windows)), handler=unforeseen)
+    return SecurityHeaders(all_of_it)
 
 
 class Bearer:

@@ -1,4 +1,7 @@
-"""Every request has an id: the caller's own or a new one, told in the answer and in every log line."""
+"""Every request has an id: the caller's own or a new one, told in the answer and in every log line.
+
+What browsers are told is added on the same way: every answer comes by here.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ import re
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from glovebox import tracing
+from glovebox.http.security_headers import with_security
 
 REQUEST_ID_HEADER = "X-Request-ID"
 _HEADER = REQUEST_ID_HEADER.lower().encode()
@@ -48,7 +52,7 @@ class RequestIds:
 
         async def send_with_id(message: Message) -> None:
             if message["type"] in _BEGINNINGS:
-                message = {**message, "headers": [*message.get("headers", ()), header]}
+                message = {**message, "headers": with_security([*message.get("headers", ()), header])}
             await send(message)
 
         await self._app(scope, receive, send_with_id)

@@ -11,6 +11,7 @@ from glovebox.box.box import Box
 from glovebox.box.startup import StartupReport
 from glovebox.http.endpoints import INVALID, Answer, Endpoint, Socket
 from glovebox.http.responses import ErrorBody, json_response, to_json
+from glovebox.http.security_headers import POLICY
 from glovebox.http.sse import EVENTS, described
 from glovebox.protocol.base import Message
 from glovebox.server.docs import docs_page
@@ -75,7 +76,7 @@ def _execute(box: Box) -> list[Endpoint]:
         },
     }
     answers = {
-        400: Answer("The body is not text.", ErrorBody),
+        400: Answer("The body is not text, or is nested too deeply.", ErrorBody),
         422: INVALID,
         500: Answer("The action could not be carried out; `detail` says why.", ErrorBody),
     }
@@ -115,7 +116,8 @@ def _documents(box: Box, described: list[Endpoint]) -> list[Endpoint]:
         return json_response(made)
 
     async def page(request: Request) -> Response:
-        return HTMLResponse(await box.threads.run(docs_page))
+        html, policy = await box.threads.run(docs_page)
+        return HTMLResponse(html, headers={POLICY: policy})
 
     own = [
         Endpoint(

@@ -8,6 +8,7 @@ import errno
 from collections.abc import Awaitable, Callable
 
 from glovebox.errors import PluginFailed
+from glovebox.http.security_headers import HEADERS
 
 _PIECE = 1 << 16
 #: How long somebody who connects may take to say what they want.
@@ -127,6 +128,7 @@ async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 async def _answer(writer: asyncio.StreamWriter, status: str, text: str) -> None:
     body = text.encode()
     head = f"HTTP/1.1 {status}\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {len(body)}\r\n"
-    writer.write(head.encode() + b"Cache-Control: no-store\r\nConnection: close\r\n\r\n" + body)
+    closed = b"".join(b"%b: %b\r\n" % header for header in HEADERS)
+    writer.write(head.encode() + closed + b"Cache-Control: no-store\r\nConnection: close\r\n\r\n" + body)
     with contextlib.suppress(OSError):
         await writer.drain()
