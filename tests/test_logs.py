@@ -77,4 +77,8 @@ def test_a_secret_is_masked_wherever_it_stands(as_json: bool, capsys: pytest.Cap
 
 
 def test_a_secret_that_is_part_of_another_leaves_nothing_of_it() -> None:
-    assert logs.Mask(["key", "key-of-many"])("a key-of-many and a key") == "a *** and a ***"
+    assert logs.Mask(["a-key-1", "a-key-1-of-many"])("a-key-1-of-many, a-key-1") == "***, ***"
+    assert (
+        logs.Mask(["a", "key"])("a key as short as that hides no word")
+        == "a key as short as that hides no word"
+    )

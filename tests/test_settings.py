@@ -7,6 +7,7 @@ import pytest
 
 from glovebox import settings
 from glovebox.errors import SettingsError
+from glovebox.settings import hub
 from glovebox.settings.declaring import parse_size
 
 
@@ -70,8 +71,22 @@ def test_the_key_does_not_reach_commands_but_the_rest_does() -> None:
 def test_an_address_others_can_reach_needs_a_key(host: str) -> None:
     with pytest.raises(SettingsError, match="SESSION_API_KEY"):
         settings.load({"host": host}, {})
-    assert settings.load({"host": host}, {"SESSION_API_KEY": "k"}).host == host
+    assert settings.load({"host": host}, {"SESSION_API_KEY": "0123456789abcdef"}).host == host
     assert settings.load({"host": host, "insecure": True}, {}).host == host
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "192.0.2.1", "box.example.org", "::"])
+def test_a_key_that_could_be_found_by_trying_is_refused_where_others_can_try(host: str) -> None:
+    for key in ("k", "0123456789abcde"):
+        with pytest.raises(SettingsError, match="fewer than 16 characters"):
+            settings.load({"host": host}, {"SESSION_API_KEY": key})
+        with pytest.raises(SettingsError, match="fewer than 16 characters"):
+            hub.load({"host": host}, {"GLOVEBOX_HUB_KEY": key})
+        assert (
+            settings.load({"host": host, "insecure": True}, {"SESSION_API_KEY": key}).session_api_key == key
+        )
+        assert settings.load({}, {"SESSION_API_KEY": key}).session_api_key == key
+        assert hub.load({}, {"GLOVEBOX_HUB_KEY": key}).key == key
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1", "127.1.2.3"])

@@ -9,6 +9,8 @@ from collections.abc import Iterable
 
 from glovebox import tracing
 
+#: What is shorter is part of too many words: masking it would spoil the log, and tell the secret.
+SHORTEST_MASKED = 4
 PLAIN = "%(asctime)s %(levelname)-7s %(request_id)s %(name)s: %(message)s"
 
 
@@ -17,7 +19,8 @@ class Mask:
 
     def __init__(self, secrets: Iterable[str]) -> None:
         # The longest first: one may be a part of another.
-        self._secrets = sorted({secret for secret in secrets if secret}, key=len, reverse=True)
+        long = {secret for secret in secrets if len(secret) >= SHORTEST_MASKED}
+        self._secrets = sorted(long, key=len, reverse=True)
 
     def __call__(self, text: str) -> str:
         """The text without them."""

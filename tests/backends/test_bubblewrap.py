@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import secrets
 import shutil
@@ -65,7 +66,8 @@ async def test_the_box_sees_the_system_read_only_and_nothing_of_the_user(
         )
         pattern = f"[{key[0]}]{key[1:]}"  # which does not find itself
         found = await run(
-            sandbox, f"cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline | grep -c '{pattern}' || true"
+            sandbox,
+            f"cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline 2>/dev/null | grep -ac '{pattern}' || true",
         )
         assert found == "0"
     assert is_clear(isolated)
@@ -238,3 +240,25 @@ def _as_nobody(place: Place, directory: Path) -> subprocess.CompletedProcess[str
         timeout=60,
         check=False,
     )
+
+
+@pytest.mark.attack
+async def test_no_process_of_the_box_shows_a_secret(isolated: Place) -> None:
+    """bubblewrap itself stays for as long as the box, with the environment that it was given."""
+    secret = secrets.token_hex()
+    isolated.environ["GLOVEBOX_PLUGIN_EXAMPLE_TOKEN"] = f"token-{secret}"
+    isolated.environ["OTEL_EXPORTER_OTLP_HEADERS"] = f"api-key={secret}"
+    async with started(isolated.make(), isolated.spec(key=f"key-{secret}")) as sandbox:
+        assert await run(sandbox, "cat /proc/1/environ 2>/dev/null | grep -c GLOVEBOX_PLUGIN || true") == "0"
+        assert not await asyncio.to_thread(_shown, secret.encode())
+
+
+def _shown(secret: bytes) -> list[str]:
+    """The processes of this machine that the system shows a text of."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        for what in ("environ", "cmdline"):
+            with contextlib.suppress(OSError):
+                if secret in Path(f"/proc/{pid}/{what}").read_bytes():
+                    found.append(pid)
+    return found

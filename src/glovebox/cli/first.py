@@ -1,12 +1,14 @@
 """The first process of a container: it takes in orphans and hands signals on, and does nothing else.
 
-Nothing but what every Python has loaded anyway is imported here: the process stays for as long as the box.
+Little but what every Python has loaded anyway is imported here: the process stays for as long as the box.
 """
 
 from __future__ import annotations
 
 import os
 import signal
+
+from glovebox.secret_environment import erase_secrets, forbid_inspection
 
 #: What is handed on. Job control is left to the terminal.
 HANDED_ON = frozenset(
@@ -39,6 +41,8 @@ def stay_behind() -> None:
     for number in HANDED_ON:
         signal.signal(number, lambda number, _: _hand_on(child, number))
     signal.pthread_sigmask(signal.SIG_UNBLOCK, HANDED_ON)
+    erase_secrets()  # the child has its own copy
+    forbid_inspection()
     os._exit(_wait_for(child))
 
 

@@ -11,6 +11,7 @@ from glovebox import logs
 from glovebox.cli.serve import STARTUP_FAILED, USAGE
 from glovebox.errors import SettingsError, StartupError
 from glovebox.settings import hub as settings
+from glovebox.settings.secrets import take_environment
 
 EXAMPLES = """\
 examples:
@@ -37,7 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Serve until interrupted."""
     gc.disable()  # serving turns it on
     try:
-        chosen = settings.load(vars(arguments))
+        chosen = settings.load(vars(arguments), take_environment())
     except SettingsError as error:
         print(f"glovebox: {error}", file=sys.stderr)
         return USAGE

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING
 
 from glovebox import logs, settings
 from glovebox.errors import SettingsError, StartupError
+from glovebox.secret_environment import forbid_inspection
 from glovebox.server import looping
+from glovebox.settings.secrets import take_environment
 
 if TYPE_CHECKING:
     from glovebox.box.mcp.own.server import BoxServer
@@ -34,6 +36,11 @@ NOT_OFFERED = frozenset(
         "insecure",
         "session_api_key",
         "max_upload_size",
+        "max_body_size",
+        "max_header_size",
+        "max_url_size",
+        "request_head_seconds",
+        "connections_per_peer",
         "allowed_hosts",
         "cors_origins",
         "viewer_url_file",
@@ -72,7 +79,7 @@ def run(arguments: argparse.Namespace) -> int:
     startup = Startup()
     try:
         # Nothing listens, so nothing has to be asked for.
-        chosen = settings.load({**vars(arguments), "host": "127.0.0.1"})
+        chosen = settings.load({**vars(arguments), "host": "127.0.0.1"}, take_environment())
     except SettingsError as error:
         print(f"glovebox: {error}", file=sys.stderr)
         return USAGE
@@ -125,6 +132,7 @@ async def _serve_box(chosen: Settings, startup: Startup, pipes: Pipes) -> None:
         gc.enable()
         log.info("serving %s as an MCP server (ready in %.0f ms)", chosen.working_dir, startup.ready())
         box.begin()
+        await box.threads.run(forbid_inspection)
         try:
             await stdio.serve(own.server, pipes)
         finally:

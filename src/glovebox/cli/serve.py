@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from glovebox import logs, settings
 from glovebox.errors import SettingsError, StartupError
+from glovebox.settings.secrets import take_environment
 
 if TYPE_CHECKING:
     from glovebox.box.terminal.holder.launching import HolderProcess
@@ -45,11 +46,12 @@ def run(arguments: argparse.Namespace) -> int:
     """Serve until interrupted."""
     # What is loaded now is there to stay, and looking for garbage in it takes time. Serving turns it on.
     gc.disable()
+    from glovebox.box.descriptors import raise_limit
     from glovebox.box.startup import Startup
     from glovebox.server.binding import bind
 
     try:
-        chosen = settings.load(vars(arguments))
+        chosen = settings.load(vars(arguments), take_environment())
     except SettingsError as error:
         print(f"glovebox: {error}", file=sys.stderr)
         return USAGE
@@ -63,6 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
     startup = Startup()
     try:
         with startup.step("bind"):
+            raise_limit()
             listener = bind(chosen.host, chosen.port, "serve")
         with listener, _launched(chosen) as launched:
             with startup.step("import"):

@@ -22,8 +22,6 @@ _BARE = re.compile(r"[a-zA-Z0-9_@%+=:,./-]+")
 #: What stays as it is between double quotes; `!` is not among it, as an interactive shell expands it.
 _PLAIN = re.compile(r"[^$`\"\\!\x00-\x1f\x7f]*")
 _TOKENS_OF_URLS = re.compile(r"(?<=://)[^/@\s']+(?=@)")
-#: Shorter ones are parts of ordinary words.
-_SHORTEST_SECRET = 4
 
 #: What the box says of a command that has ended, or has taken its shell along.
 _ENDED = ("\n[The command completed with exit code", "\n[The shell itself ended")
@@ -125,7 +123,7 @@ def _escaped(character: str) -> str:
 
 def masking(secrets: Iterable[str]) -> Mask:
     """Something that takes these values out of a text."""
-    return Mask(secret for secret in secrets if len(secret) >= _SHORTEST_SECRET)
+    return Mask(secrets)
 
 
 def without_tokens(text: str) -> str:

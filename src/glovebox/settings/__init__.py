@@ -17,12 +17,16 @@ from typing import Any, TypeVar
 import msgspec
 
 from glovebox.errors import SettingsError
+from glovebox.secret_environment import PLUGIN_PREFIX, is_secret
 from glovebox.settings.declaring import (
     Option,
     add_options,
+    check_key_length,
     check_log_level,
     given,
+    is_loopback,
     options_of,
+    parse_count,
     parse_flag,
     parse_port,
     parse_seconds,
@@ -33,20 +37,6 @@ from glovebox.settings.declaring import (
 
 MessageT = TypeVar("MessageT", bound=msgspec.Struct)
 
-#: Variables that must not reach the environment of commands: keys, and the headers that collectors want.
-SECRET_VARIABLES = frozenset(
-    {
-        "SESSION_API_KEY",
-        "OTEL_EXPORTER_OTLP_HEADERS",
-        "OTEL_EXPORTER_OTLP_TRACES_HEADERS",
-        "OTEL_EXPORTER_OTLP_METRICS_HEADERS",
-        "OTEL_EXPORTER_OTLP_LOGS_HEADERS",
-    }
-)
-#: Begins the variables of plugins, which do not reach commands either: `GLOVEBOX_PLUGIN_JUPYTER_KERNEL`.
-PLUGIN_PREFIX = "GLOVEBOX_PLUGIN_"
-#: Whether only this machine can reach some addresses that boxes mostly have.
-_KNOWN_HOSTS = {"localhost": True, "127.0.0.1": True, "0.0.0.0": False}
 #: Where something could be served and is not to be.
 NO_PORT = -1
 
@@ -204,6 +194,30 @@ class Settings:
         metavar="SIZE",
         help="Largest upload taken, for example 500M; an archive may unpack to as much.",
     )  # fmt: skip
+    max_body_size: int = setting(
+        64 << 20, flag="--max-body-size", variable="GLOVEBOX_MAX_BODY_SIZE", parse=parse_size, metavar="SIZE",
+        help="Largest body of a request that is no upload, for example 64M.",
+    )  # fmt: skip
+    max_header_size: int = setting(
+        64 << 10, flag="--max-header-size", variable="GLOVEBOX_MAX_HEADER_SIZE", parse=parse_size,
+        metavar="SIZE",
+        help="Largest headers of a request, all together.",
+    )  # fmt: skip
+    max_url_size: int = setting(
+        16 << 10, flag="--max-url-size", variable="GLOVEBOX_MAX_URL_SIZE", parse=parse_size, metavar="SIZE",
+        help="Longest address of a request.",
+    )  # fmt: skip
+    request_head_seconds: int = setting(
+        10, flag="--request-head-seconds", variable="GLOVEBOX_REQUEST_HEAD_SECONDS", parse=parse_seconds,
+        metavar="SECONDS",
+        help="How long a caller may take until the address and the headers of a request are there.",
+    )  # fmt: skip
+    connections_per_peer: int = setting(
+        256, flag="--connections-per-peer", variable="GLOVEBOX_CONNECTIONS_PER_PEER", parse=parse_count,
+        metavar="NUMBER",
+        help="How many connections one address may have on which no request was let in. When there are more,"
+        " the oldest are closed.",
+    )  # fmt: skip
     allowed_hosts: tuple[str, ...] = setting(
         (), flag="--allowed-hosts", variable="GLOVEBOX_ALLOWED_HOSTS", metavar="NAME", many=True,
         help="More host names this box is called by when it has no key, for example box.example.org or"
@@ -237,14 +251,7 @@ class Settings:
     @property
     def is_loopback(self) -> bool:
         """Whether only this machine can reach the address."""
-        if self.host in _KNOWN_HOSTS:
-            return _KNOWN_HOSTS[self.host]
-        import ipaddress
-
-        try:
-            return ipaddress.ip_address(self.host).is_loopback
-        except ValueError:
-            return False
+        return is_loopback(self.host)
 
     @property
     def account(self) -> str:
@@ -270,11 +277,7 @@ def load(flags: Mapping[str, Any] | None = None, environ: Mapping[str, str] | No
     """
     environ = os.environ if environ is None else environ
     values = given(options(), flags or {}, environ)
-    values["command_environment"] = {
-        name: value
-        for name, value in environ.items()
-        if name not in SECRET_VARIABLES and not name.startswith(PLUGIN_PREFIX)
-    }
+    values["command_environment"] = {name: value for name, value in environ.items() if not is_secret(name)}
     values["plugin_variables"] = {
         name.removeprefix(PLUGIN_PREFIX): value
         for name, value in environ.items()
@@ -339,6 +342,8 @@ def _check(settings: Settings) -> None:
             "export SESSION_API_KEY=$(openssl rand -hex 32)), or listen on 127.0.0.1, "
             "or give --insecure if the network itself is the protection."
         )
+    if settings.session_api_key and not settings.insecure:
+        check_key_length(settings.session_api_key, settings.host)
     check_log_level(settings.log_level)
     if settings.keep_sessions and not settings.state_dir:
         raise SettingsError("--keep-sessions needs a --state-dir to find the sessions again.")

@@ -14,6 +14,10 @@ from glovebox.errors import SettingsError
 TRUTHY = frozenset({"1", "true", "t", "yes", "y", "on"})
 FALSY = frozenset({"0", "false", "f", "no", "n", "off", ""})
 SIZE_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+#: Whether only this machine can reach some addresses that boxes mostly have.
+_KNOWN_HOSTS = {"localhost": True, "127.0.0.1": True, "0.0.0.0": False}
+#: A key that other machines can try has at least as many characters.
+SHORTEST_KEY = 16
 LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 
 
@@ -81,6 +85,13 @@ def parse_seconds(text: str) -> int:
     return int(text)
 
 
+def parse_count(text: str) -> int:
+    """A positive whole number."""
+    if not text.isdigit() or int(text) < 1:
+        raise ValueError(f"{text!r} is not a positive whole number")
+    return int(text)
+
+
 def options_of(kind: type[Any]) -> list[Option]:
     """The spelling of every setting of a class, in order."""
     return [
@@ -130,6 +141,31 @@ def check_log_level(level: str) -> None:
     """
     if level.upper() not in LOG_LEVELS:
         raise SettingsError(f"log level {level!r} is not DEBUG, INFO, WARNING or ERROR")
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach an address."""
+    if host in _KNOWN_HOSTS:
+        return _KNOWN_HOSTS[host]
+    import ipaddress
+
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def check_key_length(key: str, host: str) -> None:
+    """That a key cannot be found by trying, where other machines can try.
+
+    Raises:
+        SettingsError: it is too short.
+    """
+    if not is_loopback(host) and len(key) < SHORTEST_KEY:
+        raise SettingsError(
+            f"Other machines can try keys at {host}, and this one has fewer than {SHORTEST_KEY} characters. "
+            "Take a long random one (for example: openssl rand -hex 32)."
+        )
 
 
 def _from_flag(option: Option, value: Any) -> Any:

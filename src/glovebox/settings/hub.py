@@ -15,6 +15,7 @@ from glovebox.settings import host
 from glovebox.settings.declaring import (
     Option,
     add_options,
+    check_key_length,
     check_log_level,
     given,
     options_of,
@@ -23,8 +24,17 @@ from glovebox.settings.declaring import (
     setting,
 )
 
-#: What the boxes that windows are can be told by the environment of the hub.
-BOX_VARIABLES = ("NO_CHANGE_TIMEOUT_SECONDS", "GLOVEBOX_MAX_UPLOAD_SIZE", "INIT_PLUGIN_TIMEOUT")
+#: What the hub and the boxes that windows are can be told by the environment of the hub, as any box can.
+BOX_VARIABLES = (
+    "NO_CHANGE_TIMEOUT_SECONDS",
+    "GLOVEBOX_MAX_UPLOAD_SIZE",
+    "INIT_PLUGIN_TIMEOUT",
+    "GLOVEBOX_MAX_HEADER_SIZE",
+    "GLOVEBOX_MAX_URL_SIZE",
+    "GLOVEBOX_MAX_BODY_SIZE",
+    "GLOVEBOX_REQUEST_HEAD_SECONDS",
+    "GLOVEBOX_CONNECTIONS_PER_PEER",
+)
 
 
 def parse_duration(text: str) -> float:
@@ -104,6 +114,8 @@ def load(flags: Mapping[str, Any] | None = None, environ: Mapping[str, str] | No
     values["box_environment"] = {name: environ[name] for name in BOX_VARIABLES if name in environ}
     settings = HubSettings(**values)
     check_log_level(settings.log_level)
+    if settings.key:
+        check_key_length(settings.key, settings.host)
     if settings.key and not (
         settings.key.isascii() and settings.key.isprintable() and " " not in settings.key
     ):

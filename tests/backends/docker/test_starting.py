@@ -62,7 +62,7 @@ def _address_of_this_machine() -> str:
 
 
 async def test_another_client_finds_a_box_with_its_key(make_docker: MakeBackend) -> None:
-    async with started(make_docker(), BoxSpec(name="found", key="a-key-of-my-own")) as box:
+    async with started(make_docker(), BoxSpec(name="found", key="a-key-of-my-own-0123")) as box:
         again = await make_docker().attach("found")
         assert (again.address, again.workspace) == (box.address, "/workspace")
         assert await run(again, "echo here") == "here"

@@ -140,14 +140,16 @@ def _await_end(processes: list[Process], deadline: float) -> None:
 
 def _is_of(pid: int, directory: BoxDirectory) -> bool:
     mark = f"{MARK}={directory.path}".encode()
+    return mark in _words(pid, "environ") or os.fsencode(directory.shells) in _words(pid, "cmdline")
+
+
+def _words(pid: int, what: str) -> list[bytes]:
+    """A list that the kernel has of a process; empty if it has ended, or does not show it: servers do not."""
     try:
-        with open(f"/proc/{pid}/environ", "rb") as file:
-            if mark in file.read().split(b"\0"):
-                return True
-        with open(f"/proc/{pid}/cmdline", "rb") as file:
-            return os.fsencode(directory.shells) in file.read().split(b"\0")
-    except OSError:  # it has ended, or belongs to somebody else
-        return False
+        with open(f"/proc/{pid}/{what}", "rb") as file:
+            return file.read().split(b"\0")
+    except OSError:
+        return []
 
 
 def _all() -> dict[int, Process]:

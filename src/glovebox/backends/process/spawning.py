@@ -21,7 +21,9 @@ from glovebox.backends.process import bubblewrap
 from glovebox.backends.process.family import MARK, status_of
 from glovebox.backends.process.records import BoxDirectory, Known, Record
 from glovebox.errors import BoxDied, NotSupported
+from glovebox.secret_environment import is_secret
 from glovebox.settings.host import SANDBOX_PREFIX, HostSettings
+from glovebox.settings.secrets import SECRETS_DESCRIPTOR, hand_over
 
 #: Where a bundle belongs: it runs at this path only.
 _BUNDLE = "/opt/glovebox"
@@ -35,6 +37,7 @@ _HOST_ONLY = frozenset(
         "SESSION_API_KEY",
         "GLOVEBOX_BACKEND",
         "GLOVEBOX_BUNDLE",
+        "GLOVEBOX_HUB_KEY",
         "GLOVEBOX_IMAGE",
         "GLOVEBOX_SESSION",
         "GLOVEBOX_URL",
@@ -87,13 +90,11 @@ def spawn(directory: BoxDirectory, record: Record, settings: HostSettings) -> Re
             command, home = _isolated(directory, record, settings, key_file)
         else:
             command, home = _plain(directory, record, settings, key_file), settings.home
-        child, main = _started(
-            command,
-            _environment(directory, record, settings, home),
-            log.fileno(),
-            key,
-            says_pid=bool(spec.isolation),
-        )
+        environment = _environment(directory, record, settings, home)
+        with _without_secrets(environment) as secrets:
+            child, main = _started(
+                command, environment, log.fileno(), (key, *secrets), says_pid=bool(spec.isolation)
+            )
     record = structs.replace(record, child=child, main=main, url="", paused=())
     directory.write(record)
     return record
@@ -193,6 +194,24 @@ def _environment(
 
 
 @contextlib.contextmanager
+def _without_secrets(environment: dict[str, str]) -> Iterator[tuple[int, ...]]:
+    """Take secrets out of an environment: bubblewrap would show its own for as long as the box lives.
+
+    Gives the descriptor that they are handed over by, if there are any.
+    """
+    secrets = {name: environment.pop(name) for name in list(environment) if is_secret(name)}
+    if not secrets:
+        yield ()
+        return
+    descriptor = hand_over(secrets)
+    try:
+        environment[SECRETS_DESCRIPTOR] = str(descriptor)
+        yield (descriptor,)
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
 def _secret(key: str) -> Iterator[int]:
     """A descriptor to read the key from, once: it is on no command line, in no environment and in no file."""
     reads, writes = os.pipe()
@@ -205,7 +224,7 @@ def _secret(key: str) -> Iterator[int]:
 
 
 def _started(
-    command: list[str], environment: dict[str, str], log: int, key: int, *, says_pid: bool
+    command: list[str], environment: dict[str, str], log: int, inherited: tuple[int, ...], *, says_pid: bool
 ) -> tuple[Known, Known]:
     """The process that was started, and the one with which the box ends."""
     reads, writes = os.pipe()
@@ -221,7 +240,7 @@ def _started(
                 cwd="/",
                 env=environment,
                 start_new_session=True,
-                pass_fds=(key, writes) if says_pid else (key,),
+                pass_fds=(*inherited, writes) if says_pid else inherited,
             )
         except OSError as error:
             raise NotSupported(f"{command[0]} cannot be run: {error}") from error

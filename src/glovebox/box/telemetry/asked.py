@@ -39,6 +39,11 @@ def secrets(variables: Mapping[str, str]) -> list[str]:
     return [secret for secret in found if len(secret) >= _SHORTEST_SECRET]
 
 
+def headers(variables: Mapping[str, str], signal: Signal) -> str:
+    """What the collector wants to see with a signal, as the variable has it."""
+    return _of(variables, "HEADERS", signal)
+
+
 def _of(variables: Mapping[str, str], what: str, signal: Signal) -> str:
     """The variable for one signal, or else the one for all."""
     own = _value(variables, f"OTEL_EXPORTER_OTLP_{signal.upper()}_{what}")

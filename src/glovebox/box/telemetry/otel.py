@@ -1,7 +1,8 @@
 """OpenTelemetry. Import this only when it is asked for: it loads the SDK.
 
-The SDK reads its variables itself. Whatever it sends, it sends from threads of its own; a collector that is
-away costs memory up to the limits of its queues, and nothing else.
+The SDK reads its variables itself, but for headers: secrets have left the environment. Whatever it sends, it
+sends from threads of its own; a collector that is away costs memory up to the limits of its queues, and
+nothing else.
 """
 
 from __future__ import annotations
@@ -20,10 +21,11 @@ from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
 from opentelemetry.sdk.resources import OTELResourceDetector, Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from opentelemetry.util.re import parse_env_headers
 
 import glovebox
 from glovebox.box.executor import Observer
-from glovebox.box.telemetry.asked import Signal
+from glovebox.box.telemetry.asked import Signal, headers
 from glovebox.box.telemetry.complaints import Complaints
 from glovebox.box.telemetry.instruments import Instruments, LookFromThread
 from glovebox.box.telemetry.log_records import LogRecords
@@ -63,7 +65,11 @@ class Sending:
 
 
 def open_sending(
-    asked: Mapping[Signal, str], look: LookFromThread, gauges: Iterable[str], mask: Mask
+    asked: Mapping[Signal, str],
+    variables: Mapping[str, str],
+    look: LookFromThread,
+    gauges: Iterable[str],
+    mask: Mask,
 ) -> Sending:
     """Set up what is asked for, as far as it can be; what cannot be is said in the log. Blocking."""
     Complaints(mask).listen()
@@ -71,7 +77,7 @@ def open_sending(
     resource = _resource()
     for signal, protocol in asked.items():
         try:
-            exporter = _exporter(signal, protocol)
+            exporter = _exporter(signal, protocol, headers(variables, signal))
             if signal == "traces":
                 _send_traces(sending, exporter, resource)
             elif signal == "metrics":
@@ -123,8 +129,8 @@ def _resource() -> Resource:
     return Resource.create(own).merge(OTELResourceDetector().detect())
 
 
-def _exporter(signal: Signal, protocol: str) -> Any:
-    """What sends a signal.
+def _exporter(signal: Signal, protocol: str, shown: str) -> Any:
+    """What sends a signal, and shows these headers.
 
     Raises:
         ImportError: it is not installed.
@@ -133,4 +139,5 @@ def _exporter(signal: Signal, protocol: str) -> Any:
     if protocol not in _PROTOCOLS:
         raise ValueError(f"{protocol!r} is not known here; there are {' and '.join(_PROTOCOLS)}")
     module, name = _EXPORTERS[signal]
-    return getattr(importlib.import_module(f"{_PROTOCOLS[protocol][0]}.{module}"), name)()
+    exporter = getattr(importlib.import_module(f"{_PROTOCOLS[protocol][0]}.{module}"), name)
+    return exporter(headers=parse_env_headers(shown, liberal=True) or None)

@@ -109,7 +109,7 @@ class TelemetryPlugin(Plugin):
         settings = self.context.settings
         look = instruments.LookFromThread(self._looking, loop)
         mask = Mask([settings.session_api_key, *secrets(settings.telemetry_variables)])
-        return otel.open_sending(self._asked, look, gauges, mask)
+        return otel.open_sending(self._asked, settings.telemetry_variables, look, gauges, mask)
 
     async def _metrics(self, request: Request) -> Response:
         look = await self._looking.look()

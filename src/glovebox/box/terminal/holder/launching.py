@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import glovebox
+from glovebox.box.descriptors import give_back_limit
 from glovebox.box.terminal.holder import wire
 
 _START = (
@@ -41,6 +42,7 @@ class HolderProcess:
                 env={},
                 start_new_session=True,
             )
+        give_back_limit(self.process.pid)  # before it has orders, so every shell inherits it
 
     def order(self, arguments: list[str]) -> None:
         """Tell it what to hold shells with, and where; once."""
