@@ -10,9 +10,8 @@ import socket
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 
-from starlette.types import ASGIApp
-
 from glovebox import settings as box_settings
+from glovebox.box.descriptors import raise_limit
 from glovebox.box.startup import Startup
 from glovebox.box.threads import Threads
 from glovebox.hub.app import create_hub_app
@@ -21,14 +20,15 @@ from glovebox.hub.sockets import LARGEST, Sockets
 from glovebox.hub.state import StateDir
 from glovebox.hub.windows import Windows
 from glovebox.protocol.window import Window
+from glovebox.secret_environment import forbid_inspection
 from glovebox.server import looping
 from glovebox.server.binding import address_of, bind
-from glovebox.server.listening import WEBSOCKETS, SignalledServer
+from glovebox.server.connection import Limits
+from glovebox.server.listening import SignalledServer, server_config
 from glovebox.server.quick_uvicorn import Config
 from glovebox.settings import Settings
 from glovebox.settings.hub import HubSettings
 
-KEEP_ALIVE_SECONDS = 600
 #: How long answers may still be written once windows cannot be asked any more.
 CLOSING_SECONDS = 5
 #: Frames are a little larger than what they carry.
@@ -68,7 +68,8 @@ async def serve(settings: HubSettings, state: StateDir, announce: Announce) -> N
         StartupError: the port is taken, or the state cannot be written.
     """
     startup = Startup()
-    box_settings.load({}, settings.box_environment)  # better now than with the first window
+    limits = Limits.of(box_settings.load({}, settings.box_environment))
+    raise_limit()
     listener = bind(settings.host, settings.port, "hub")
     address = _address(listener)
     threads = Threads("glovebox-hub", 2)
@@ -87,8 +88,15 @@ async def serve(settings: HubSettings, state: StateDir, announce: Announce) -> N
     async def ready() -> None:
         await threads.run(state.announce, address, key)
         announce(address, startup.ready(), str(state.address_file))
+        await threads.run(forbid_inspection)
 
-    server = _Server(_config(create_hub_app(windows, sockets.app, key)), ready=ready, close=windows.close)
+    config = server_config(
+        create_hub_app(windows, sockets.app, key),
+        limits,
+        longest_message=LARGEST_FRAME,
+        grace_seconds=CLOSING_SECONDS,
+    )
+    server = _Server(config, ready=ready, close=windows.close)
     try:
         async with _looked_after(windows, settings):
             await server.serve(sockets=[listener])
@@ -96,23 +104,6 @@ async def serve(settings: HubSettings, state: StateDir, announce: Announce) -> N
         await sockets.close()
         await threads.run(state.withdraw)
         threads.close()
-
-
-def _config(app: ASGIApp) -> Config:
-    return Config(
-        app,
-        http="httptools",
-        ws=WEBSOCKETS,
-        ws_max_size=LARGEST_FRAME,
-        ws_per_message_deflate=False,
-        lifespan="off",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        proxy_headers=False,
-        timeout_keep_alive=KEEP_ALIVE_SECONDS,
-        timeout_graceful_shutdown=CLOSING_SECONDS,
-    )
 
 
 @contextlib.asynccontextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import msgspec
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
@@ -13,6 +14,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from glovebox.box.box import Box
 from glovebox.errors import TooLarge
+from glovebox.http.bodies import limited
 from glovebox.http.endpoints import Endpoint, Socket
 from glovebox.http.faults import HANDLERS, gone, known
 from glovebox.http.responses import ERROR_HEADER, NEXT_HEADER
@@ -20,6 +22,8 @@ from glovebox.server.guard import KEY_HEADER, Guard
 from glovebox.server.request_ids import REQUEST_ID_HEADER, RequestIds
 from glovebox.server.routes import box_endpoints
 
+#: How files are uploaded, which has a limit of its own.
+FORM = "multipart/form-data"
 #: Paths that are called all the time.
 OFTEN = ("/execute_action",)
 
@@ -27,7 +31,7 @@ OFTEN = ("/execute_action",)
 def create_app(box: Box) -> ASGIApp:
     """The application for an open box."""
     settings = box.settings
-    endpoints = box_endpoints(box)
+    endpoints = [_bounded(endpoint, settings.max_body_size) for endpoint in box_endpoints(box)]
     middleware = []
     if settings.cors_origins:
         middleware.append(
@@ -45,6 +49,7 @@ def create_app(box: Box) -> ASGIApp:
             key=settings.session_api_key,
             open_paths=[one.path for one in endpoints if isinstance(one, Endpoint) and one.open],
             bearer_paths=[one.path for one in endpoints if isinstance(one, Endpoint) and one.bearer],
+            socket_paths=[one.path for one in endpoints if isinstance(one, Socket)],
             allowed_hosts=settings.allowed_hosts,
             origins=settings.cors_origins,
         )
@@ -86,6 +91,13 @@ class Direct:
         except TooLarge as error:
             response = await known(request, error)
         await response(scope, receive, send)
+
+
+def _bounded(endpoint: Endpoint | Socket, most_bytes: int) -> Endpoint | Socket:
+    """The endpoint with a limit for its body, unless it has one of its own, or no body."""
+    if isinstance(endpoint, Socket) or endpoint.method == "GET" or endpoint.body_media_type == FORM:
+        return endpoint
+    return msgspec.structs.replace(endpoint, handle=limited(endpoint.handle, most_bytes))
 
 
 def _route(endpoint: Endpoint | Socket) -> Route | WebSocketRoute:

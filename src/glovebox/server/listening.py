@@ -10,21 +10,44 @@ from collections.abc import Iterator
 from types import FrameType
 from typing import Any, cast
 
+from starlette.types import ASGIApp
+
+from glovebox.server.connection import Limits, bounded
 from glovebox.server.quick_uvicorn import Config, Server
 
+#: Clients keep connections for whole conversations; closing an idle one under them costs a failed call.
+KEEP_ALIVE_SECONDS = 600
 #: uvicorn counts in tenths of a second, and renews the date of its answers whenever ten have passed.
 _TICKS = 10
 
 
 def _websocket(**parts: Any) -> asyncio.Protocol:
     """The protocol of a WebSocket. The library is loaded with the first one: most boxes never see any."""
-    from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+    from glovebox.server.websocket import WebSocketConnection
 
-    return WebSocketsSansIOProtocol(**parts)
+    return WebSocketConnection(**parts)
 
 
-#: What uvicorn calls like a class.
-WEBSOCKETS = cast("type[asyncio.Protocol]", _websocket)
+def server_config(app: ASGIApp, limits: Limits, *, longest_message: int, grace_seconds: int) -> Config:
+    """How an application is served.
+
+    `longest_message`: of a WebSocket, in bytes. `grace_seconds`: how long answers may still be written once
+    what is served has ended.
+    """
+    return Config(
+        app,
+        http=bounded(limits),
+        ws=cast("type[asyncio.Protocol]", _websocket),
+        ws_max_size=longest_message,
+        ws_per_message_deflate=False,  # costs more than it saves on terminal output
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
+        timeout_graceful_shutdown=grace_seconds,
+    )
 
 
 class QuietServer(Server):

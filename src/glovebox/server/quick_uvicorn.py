@@ -27,9 +27,11 @@ if "uvicorn" not in sys.modules:
     _put_off()
 
 from uvicorn.config import Config  # noqa: E402
-from uvicorn.server import Server  # noqa: E402
+from uvicorn.server import Server, ServerState  # noqa: E402
 
 # Parts of uvicorn ask the package for these.
 sys.modules["uvicorn"].__dict__.update(Config=Config, Server=Server)
 
-__all__ = ["Config", "Server"]
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol  # noqa: E402
+
+__all__ = ["STATUS_LINE", "Config", "HttpToolsProtocol", "Server", "ServerState"]

@@ -11,9 +11,11 @@ from collections.abc import Awaitable, Callable
 from glovebox.box.box import Box
 from glovebox.box.keeping import Launched
 from glovebox.box.startup import Startup
+from glovebox.secret_environment import forbid_inspection
 from glovebox.server.app import create_app
 from glovebox.server.binding import address_of
-from glovebox.server.listening import WEBSOCKETS, SignalledServer
+from glovebox.server.connection import Limits
+from glovebox.server.listening import SignalledServer, server_config
 from glovebox.server.quick_uvicorn import Config
 from glovebox.server.viewer import start_viewer
 from glovebox.settings import Settings
@@ -23,8 +25,6 @@ log = logging.getLogger(__name__)
 #: Hears the address, the milliseconds it took to be ready, and lines that a person may want to type.
 Announce = Callable[[str, float, list[str]], None]
 
-#: Clients keep connections for whole conversations; closing an idle one under them costs a failed call.
-KEEP_ALIVE_SECONDS = 600
 #: How long answers may still be written once the box is closed.
 GRACE_SECONDS = 5
 #: What a person may paste at once.
@@ -41,7 +41,7 @@ class _Server(SignalledServer):
         self,
         config: Config,
         announce: Callable[[], None],
-        ready: Callable[[], None],
+        ready: Callable[[], Awaitable[None]],
         close: Callable[[], Awaitable[None]],
         *,
         leaves: bool,
@@ -60,7 +60,7 @@ class _Server(SignalledServer):
         # What serving needs is there to stay; looking for garbage in it again and again costs milliseconds.
         gc.freeze()
         gc.enable()
-        self._ready()
+        await self._ready()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         await asyncio.gather(super().shutdown(sockets), self._close_box())
@@ -86,22 +86,18 @@ async def serve(
     address = address_of(listener)
     async with Box(settings, startup, ports=(listener.getsockname()[1],), launched=launched) as box:
         with startup.step("application"):
-            config = Config(
+            config = server_config(
                 create_app(box),
-                http="httptools",
-                ws=WEBSOCKETS,
-                ws_max_size=LONGEST_MESSAGE,
-                ws_per_message_deflate=False,  # costs more than it saves on terminal output
-                lifespan="off",
-                log_config=None,
-                access_log=False,
-                server_header=False,
-                proxy_headers=False,
-                timeout_keep_alive=KEEP_ALIVE_SECONDS,
-                timeout_graceful_shutdown=GRACE_SECONDS,
+                Limits.of(settings),
+                longest_message=LONGEST_MESSAGE,
+                grace_seconds=GRACE_SECONDS,
             )
         with startup.step("file viewer"):
             viewer = await start_viewer(listener.getsockname()[1] + 1, settings.viewer_url_file)
+
+        async def begin() -> None:
+            box.begin()
+            await box.threads.run(forbid_inspection)  # only now: nothing is to wait for it
 
         async def close() -> None:
             await asyncio.gather(box.close(), viewer.close())
@@ -110,7 +106,7 @@ async def serve(
             server = _Server(
                 config,
                 lambda: announce(address, startup.ready(), box.plugins.hints()),
-                box.begin,
+                begin,
                 close,
                 leaves=settings.keep_sessions,
             )

@@ -178,7 +178,8 @@ class McpPlugin(Plugin):
 
                 own = BoxServer(self.context.toolbox, self.context.services)
                 self.router.listen(own.tools_changed)
-                self._box = Served(own.server, close=own.close)
+                largest = self.context.settings.max_body_size
+                self._box = Served(own.server, close=own.close, largest_body=largest)
         return _delegated(self._box.streamable)
 
     async def _served(self) -> Served:
@@ -194,7 +195,12 @@ class McpPlugin(Plugin):
                 self.router.listen(audience.tools_changed)
                 others = Belongings(self.router, self._options.start_limit)
                 server = routing_server(self.router, audience, others)
-                self._routing = Served(server, close=audience.close, messages=tuple(STREAMS.values()))
+                self._routing = Served(
+                    server,
+                    close=audience.close,
+                    largest_body=self.context.settings.max_body_size,
+                    messages=tuple(STREAMS.values()),
+                )
         return self._routing
 
     async def _load(self) -> None:

@@ -13,9 +13,6 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-#: Calls may carry files.
-LARGEST_BODY = 64 << 20
-
 
 class Delegated(Response):
     """A response that another application gives."""
@@ -33,14 +30,19 @@ class Served:
     """A server of the SDK, open until it is closed. Every client has a session of its own."""
 
     def __init__(
-        self, server: Server[Any], *, close: Callable[[], None], messages: tuple[str, ...] = ()
+        self,
+        server: Server[Any],
+        *,
+        close: Callable[[], None],
+        largest_body: int,
+        messages: tuple[str, ...] = (),
     ) -> None:
         """`close` ends what the server has under way; to `messages` clients of server-sent events post."""
         self._server = server
         self._close = close
-        self._manager = StreamableHTTPSessionManager(server, max_request_body_size=LARGEST_BODY)
+        self._manager = StreamableHTTPSessionManager(server, max_request_body_size=largest_body)
         self._transports = {
-            path: SseServerTransport(path, max_request_body_size=LARGEST_BODY) for path in messages
+            path: SseServerTransport(path, max_request_body_size=largest_body) for path in messages
         }
         self._closing = asyncio.Event()
         self._open = asyncio.Event()
