@@ -1,8 +1,9 @@
-"""Who may speak to the box: the key, and against web pages in a user's browser, Host and Origin.
+"""Who may speak to the box: the key, and against web pages in a user's browser, what browsers say of them.
 
 A page can make a browser send requests to a box on loopback, directly or by letting its own name
 resolve to 127.0.0.1. It cannot know the key, so with the right key nothing else is checked. Without a
-key, the Host must be a name no page can own, and an Origin must be the box's own or a configured one.
+key, the Host must be a name no page can own, and an Origin must be the box's own or a configured one. Some
+requests of pages have no Origin; what browsers call cross-site must have one.
 
 A page cannot give a WebSocket headers. So there the key may also be in the query, or in the first message.
 """
@@ -12,23 +13,27 @@ from __future__ import annotations
 import asyncio
 import fnmatch
 import hmac
-import ipaddress
 import socket
 from collections.abc import Iterable
-from urllib.parse import parse_qsl, urlencode, urlsplit
+from urllib.parse import parse_qsl, urlencode
 
 import msgspec
 from starlette.datastructures import Headers
+from starlette.routing import compile_path
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from glovebox.errors import HostNotAllowed, InvalidKey, OriginNotAllowed, RequestError
+from glovebox.errors import HostNotAllowed, InvalidKey, NotFound, OriginNotAllowed, RequestError
+from glovebox.http.hosts import host_name, is_address
 from glovebox.http.responses import error_response
+from glovebox.server.connection import CONNECTION
 
 KEY_HEADER = "x-session-api-key"
 KEY_PARAMETER = "session_api_key"
 #: The code a WebSocket is closed with when its first message does not show the key, and how long it has.
 WRONG_KEY = 4403
 KEY_SECONDS = 10.0
+#: What a browser says of a request that it was not a page of the box that made it.
+FOREIGN = frozenset({"cross-site", "same-site"})
 #: Endings that are never public names: mDNS, container engines, clusters.
 LOCAL_SUFFIXES = (
     ".localhost",
@@ -46,7 +51,7 @@ class Guard:
     """ASGI middleware that lets a request through or answers 403.
 
     Probes and dashboards ask `open_paths` without a key; these reveal no secret and change nothing.
-    At `bearer_paths` the key may be a bearer token instead.
+    At `bearer_paths` the key may be a bearer token instead. WebSockets are opened at `socket_paths` only.
     """
 
     def __init__(
@@ -56,12 +61,14 @@ class Guard:
         key: str,
         open_paths: Iterable[str] = (),
         bearer_paths: Iterable[str] = (),
+        socket_paths: Iterable[str] = (),
         allowed_hosts: Iterable[str] = (),
         origins: Iterable[str] = (),
     ) -> None:
         self._app = app
         self._open_paths = frozenset(open_paths)
         self._bearer_paths = frozenset(bearer_paths)
+        self._socket_paths = [compile_path(path)[0] for path in socket_paths]
         self._key = key.encode()
         self._allowed_hosts = tuple(host.lower() for host in allowed_hosts)
         self._origins = frozenset(origin.rstrip("/").lower() for origin in origins)
@@ -69,22 +76,37 @@ class Guard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass on what may pass."""
-        if scope["type"] not in ("http", "websocket") or scope["path"] in self._open_paths:
+        if scope["type"] not in ("http", "websocket") or self._is_open(scope):
             await self._app(scope, receive, send)
             return
         headers = Headers(scope=scope)
         if self._key and scope["type"] == "websocket" and KEY_HEADER not in headers:
             given, scope = _key_of_query(scope)
-            if given is None:
+            if given is None and self._is_socket(scope):
                 await self._ask_for_key(scope, receive, send)
                 return
-            refused = self._wrong(given)
+            refused = self._wrong(given or "")
         else:
             refused = self._refuse(headers, bearer=scope["path"] in self._bearer_paths)
         if refused is None:
-            await self._app(scope, receive, send)
+            await self._let_in(scope, receive, send)
         else:
             await error_response(403, refused)(scope, receive, send)
+
+    async def _let_in(self, scope: Scope, receive: Receive, send: Send) -> None:
+        connection = scope["state"].get(CONNECTION) if "state" in scope else None
+        if connection is not None:
+            connection.accept_caller()
+        if scope["type"] == "websocket" and not self._is_socket(scope):
+            await error_response(404, NotFound("Not Found"))(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+    def _is_open(self, scope: Scope) -> bool:
+        return scope["type"] == "http" and scope["path"] in self._open_paths
+
+    def _is_socket(self, scope: Scope) -> bool:
+        return any(path.match(scope["path"]) for path in self._socket_paths)
 
     async def _ask_for_key(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Open a WebSocket whose first message has to show the key, before anything else is looked at."""
@@ -113,7 +135,7 @@ class Guard:
             if message["type"] != "websocket.accept":
                 await send(message)
 
-        await self._app(scope, receive_opened, send_opened)
+        await self._let_in(scope, receive_opened, send_opened)
 
     def _wrong(self, given: str) -> RequestError | None:
         right = hmac.compare_digest(given.encode("utf-8", "replace"), self._key)
@@ -126,21 +148,24 @@ class Guard:
                 shown = headers.get("authorization", "").removeprefix("Bearer ").strip()
             given = shown.encode("latin-1")
             return None if hmac.compare_digest(given, self._key) else InvalidKey("Invalid API Key")
-        host = _name_of(headers.get("host", ""))
+        host = host_name(headers.get("host", ""))
         if host is None or not self._is_ours(host):
             return HostNotAllowed(
                 f"This box does not answer to the host name {headers.get('host', '')!r}. Call it by its "
                 "address, start it with a SESSION_API_KEY, or add the name with --allowed-hosts."
             )
         origin = headers.get("origin")
-        if origin is not None and not self._may_call(origin, headers["host"]):
+        if origin is None:
+            foreign = headers.get("sec-fetch-site", "").lower() in FOREIGN
+            return OriginNotAllowed("Pages of other sites may not call this box.") if foreign else None
+        if not self._may_call(origin, headers["host"]):
             return OriginNotAllowed(
                 f"Pages of {origin} may not call this box. Add the origin with --cors-origins to allow it."
             )
         return None
 
     def _is_ours(self, host: str) -> bool:
-        if host == self._own_name or _is_address(host) or host.endswith(LOCAL_SUFFIXES):
+        if host == self._own_name or is_address(host) or host.endswith(LOCAL_SUFFIXES):
             return True
         if "." not in host:  # localhost, container and service names: no public name is one word
             return True
@@ -167,20 +192,3 @@ def _key_of_message(message: Message) -> str:
     except (msgspec.DecodeError, UnicodeEncodeError):
         return ""
     return said.get("key", "") if said.get("type") == "key" else ""
-
-
-def _name_of(authority: str) -> str | None:
-    """The host of `host:port`, lower-cased; None if there is none."""
-    try:
-        name = urlsplit(f"//{authority}").hostname
-    except ValueError:
-        return None
-    return name.rstrip(".") if name else None
-
-
-def _is_address(host: str) -> bool:
-    try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    return True
