@@ -289,3 +289,22 @@ async def test_signals_stay_with_the_main_server(client: httpx.AsyncClient) -> N
     assert (await client.get("/")).status_code == 200
     assert (signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)) == before
     assert "handle_exit" not in repr(before)
+
+
+@pytest.mark.attack
+async def test_every_answer_has_the_headers_and_limits_of_a_box(
+    viewer: ViewerServer, client: httpx.AsyncClient, tmp_path: Path
+) -> None:
+    (tmp_path / "a.png").write_bytes(PNG)
+    elsewhere = f"http://127.0.0.1:{viewer.port}/view?path=/etc/passwd"
+    for answer in (
+        await client.get("/"),
+        await client.get(elsewhere),
+        await view(client, "/no/such.png"),
+        await view(client, tmp_path / "a.png"),
+    ):
+        assert answer.headers["x-frame-options"] == "DENY"
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert answer.headers["content-security-policy"].startswith("default-src 'none'")
+    assert (await client.get("/", headers={"x": "x" * 100_000})).status_code == 431
+    assert (await view(client, "x" * 20_000)).status_code == 414

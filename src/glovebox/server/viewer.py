@@ -27,6 +27,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from glovebox.box.threads import Threads
 from glovebox.errors import TransferError
 from glovebox.http.responses import json_response
+from glovebox.http.security_headers import SecurityHeaders
+from glovebox.server.connection import Limits, bounded
 from glovebox.server.listening import QuietServer
 from glovebox.server.pdf_pages import FileChanged, PdfFailed, Reader, no_picture, pdf_picture, pdf_view
 from glovebox.server.pdf_worker import NOBODY
@@ -160,7 +162,8 @@ class ViewerServer:
         reader = Reader(user_id or NOBODY, settings.command_environment)
         self._server = QuietServer(
             Config(
-                BelowToken(viewer_app(self._pools, reader), self._token),
+                SecurityHeaders(BelowToken(viewer_app(self._pools, reader), self._token)),
+                http=bounded(Limits.of(settings)),
                 log_config=None,
                 access_log=False,
                 lifespan="off",
