@@ -40,14 +40,16 @@ async def test_control_d_at_the_idle_prompt_ends_the_shell(shell: Console) -> No
 
 
 async def test_a_shell_that_ends_while_a_command_is_awaited_ends_the_command(shell: Console) -> None:
-    await shell.run("sleep 0.2; echo last words; exit 9", timeout=0.1)
+    await shell.run("until [ -e go ]; do sleep 0.01; done; echo last words; exit 9", timeout=0.1)
+    (shell.workspace / "go").touch()
     answer = await shell.poll()
     assert (answer.content, answer.metadata.exit_code) == ("last words\nexit", 9)
     assert await shell.output("echo fresh") == "fresh"
 
 
 async def test_a_shell_that_was_killed_unnoticed_is_replaced_and_the_answer_says_so(shell: Console) -> None:
-    await shell.run("(sleep 0.05; kill -9 $$; touch killed) & sleep 0; cd /")
+    await shell.run("(until [ -e go ]; do sleep 0.01; done; kill -9 $$; touch killed) & cd /")
+    (shell.workspace / "go").touch()
     await eventually((shell.workspace / "killed").exists, "the shell was killed")
     answer = await shell.run("echo fresh; pwd")
     assert (answer.content, answer.metadata.exit_code) == ("fresh\n/", 0)
