@@ -67,6 +67,10 @@ def taken(box: RunningBox, session: str = "main") -> bool:
     return bool(box.client.get(f"/sessions/{session}").json()["taken"])
 
 
+def idle(box: RunningBox, session: str = "main") -> bool:
+    return box.client.get(f"/sessions/{session}").json()["command"] is None
+
+
 def test_whoever_watches_sees_what_was_printed_and_what_is(box: RunningBox) -> None:
     box.run("echo before; echo shown")
     with attached(box) as one, attached(box) as other:
@@ -107,6 +111,7 @@ def test_a_person_takes_the_shell_over_and_hands_it_back(box: RunningBox, tmp_pa
         person.want("input", data="stty size > new_size; echo $((40 + 2)) lines\n")
         person.see(b"42 lines\r\n")
         assert (tmp_path / "new_size").read_text() == "33 77\n"
+        wait_until(lambda: idle(box), what="the end of the person's command")
         person.want("resize", rows=int(rows), columns=int(columns))
         person.want("release")
         person.hear("released")

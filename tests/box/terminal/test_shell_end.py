@@ -40,7 +40,7 @@ async def test_control_d_at_the_idle_prompt_ends_the_shell(shell: Console) -> No
 
 
 async def test_a_shell_that_ends_while_a_command_is_awaited_ends_the_command(shell: Console) -> None:
-    await shell.run("until [ -e go ]; do sleep 0.02; done; echo last words; exit 9", timeout=0.1)
+    await shell.run("until [ -e go ]; do sleep 0.01; done; echo last words; exit 9", timeout=0.1)
     (shell.workspace / "go").touch()
     answer = await shell.poll()
     assert (answer.content, answer.metadata.exit_code) == ("last words\nexit", 9)
@@ -48,7 +48,7 @@ async def test_a_shell_that_ends_while_a_command_is_awaited_ends_the_command(she
 
 
 async def test_a_shell_that_was_killed_unnoticed_is_replaced_and_the_answer_says_so(shell: Console) -> None:
-    await shell.run("(until [ -e go ]; do sleep 0.02; done; kill -9 $$; touch killed) & sleep 0; cd /")
+    await shell.run("(until [ -e go ]; do sleep 0.01; done; kill -9 $$; touch killed) & cd /")
     (shell.workspace / "go").touch()
     await eventually((shell.workspace / "killed").exists, "the shell was killed")
     answer = await shell.run("echo fresh; pwd")
@@ -82,7 +82,7 @@ async def test_a_shell_that_becomes_another_bash_goes_on(shell: Console) -> None
 
 
 async def test_a_shell_in_the_shell_can_be_talked_to_and_left(shell: Console) -> None:
-    await shell.run("bash --norc", timeout=2)
-    assert "nested" in (await shell.type("echo nes''ted", timeout=2)).content
+    await shell.run("bash --norc", timeout=0.5)
+    assert "nested" in (await shell.type("echo nes''ted", timeout=0.5)).content
     assert (await shell.type("exit 6")).metadata.exit_code == 6
     assert await shell.output("echo back") == "back"

@@ -382,7 +382,8 @@ class Bash:
             self._run.ended.set_result(self.report)
 
     def _keep_unclaimed(self) -> None:
-        self._stray.append(self._unclaimed.take().data)
+        if len(self._unclaimed):
+            self._stray.append(self._unclaimed.take().data)
 
     def _ready(self) -> None:
         self._cancel_timer()

@@ -23,6 +23,8 @@ readonly __gb_tty
 __gb_name=/proc/$$/comm
 { builtin printf bash >|"$__gb_name"; } 2>/dev/null || __gb_name=/dev/null
 readonly __gb_name
+readonly __gb_before="\[\e]1807;A;$__gb_session\a\]" __gb_after="\[\e]1807;B;$__gb_session\a\]"
+readonly __gb_entered="\e]1807;P;$__gb_session\a" __gb_hook='{ __gb_end; } >/dev/null 2>&1'
 alias git='git --no-pager'
 
 # Fetch the command for token $1, from the file $2 if that is another. The typed line evaluates it afterwards, at top level, so that
@@ -83,8 +85,8 @@ __gb_end() {
         : "$(sleep 0.01)"
     fi
     # What bash would say of jobs just before the prompt is part of the answer. Those that run are no news.
-    ((status > 128)) && __gb_stopped=1
-    if [[ $! || ${__gb_stopped-} ]]; then
+    if [[ $! || ${__gb_stopped-} || $status -gt 128 ]]; then
+        __gb_stopped=1
         builtin jobs -nr
         builtin jobs -n >"$__gb_tty"
     fi
@@ -105,32 +107,33 @@ __gb_over() {
     return "$status"
 }
 
-# The prompt is enclosed in two marks.
+# The prompt is enclosed in two marks. A third is printed when a line is entered: a person may use this shell too.
 __gb_arm() {
-    local begin="\[\e]1807;A;$__gb_session\a\]" end="\[\e]1807;B;$__gb_session\a\]"
-    local hook='{ __gb_end; } >/dev/null 2>&1' over='{ __gb_over; } >/dev/null 2>&1' others=${PROMPT_COMMAND-}
-    if [[ ${PS1-} != "$begin"*"$end" ]]; then
+    if [[ ${PS1-} != "$__gb_before"*"$__gb_after" ]]; then
         PS1=${PS1-}
-        PS1=${PS1//"$begin"/}
-        PS1=$begin${PS1//"$end"/}$end
+        PS1=${PS1//"$__gb_before"/}
+        PS1=$__gb_before${PS1//"$__gb_after"/}$__gb_after
     fi
-    # Printed when a line is entered: a person may use this shell too.
-    local entered="\e]1807;P;$__gb_session\a"
-    [[ ${PS0-} == *"$entered"* ]] || PS0=$entered${PS0-}
+    [[ ${PS0-} == *"$__gb_entered"* ]] || PS0=$__gb_entered${PS0-}
     export -n PS0 PS1 # a shell inside this one must not show our marks
+    [[ ${PROMPT_COMMAND-} == "$__gb_hook" && ${#PROMPT_COMMAND[@]} == 1 ]] || __gb_hook
+}
+
+# Be before the entries that the user has in PROMPT_COMMAND, so that the answer does not wait for them: on a line of its
+# own, whatever theirs are. Bash runs more than one entry since 5.1.
+__gb_hook() {
+    local over='{ __gb_over; } >/dev/null 2>&1' others=${PROMPT_COMMAND-}
     [[ ${PROMPT_COMMAND+set} && ${PROMPT_COMMAND@a} == *r* ]] && return
-    # First, so that the answer does not wait for entries of the user's; on a line of its own, whatever theirs are.
-    if [[ $others != "$hook" && $others != "$hook"$'\n'* ]]; then
-        others=${others//"$hook"/:}
-        PROMPT_COMMAND=$hook${others:+$'\n'$others}
+    if [[ $others != "$__gb_hook" && $others != "$__gb_hook"$'\n'* ]]; then
+        others=${others//"$__gb_hook"/:}
+        PROMPT_COMMAND=$__gb_hook${others:+$'\n'$others}
     fi
-    # Last, if there are others. Bash runs more than one entry since 5.1.
-    if [[ $PROMPT_COMMAND != "$hook" || ${#PROMPT_COMMAND[@]} != 1 ]] && [[ ${PROMPT_COMMAND[1807]-} != "$over" ]]; then
+    if [[ $PROMPT_COMMAND != "$__gb_hook" || ${#PROMPT_COMMAND[@]} != 1 ]]; then
         PROMPT_COMMAND[1807]=$over
     fi
 }
 
-readonly -f __gb __gb_begin __gb_end __gb_over __gb_arm
+readonly -f __gb __gb_begin __gb_end __gb_over __gb_arm __gb_hook
 # The user's own prompt may run programs each time.
 PS1='\w \$ '
 __gb_arm

@@ -27,7 +27,7 @@ _GRACE = 0.5
 #: When more shells than a few end, what they leave is looked for together, after so long.
 _FEW = 4
 _TOGETHER = 0.05
-_RECEIVE = 262_144
+_RECEIVE = 65_536
 _IN = select.POLLIN
 _OUT = select.POLLOUT
 
@@ -336,6 +336,8 @@ class Holder:
                 return
             for kind, number, payload in self._frames.feed(data):
                 self._obey(kind, number, payload)
+            if len(data) < _RECEIVE:
+                return  # most likely that is all, and if not, it is heard next
 
     def _obey(self, kind: bytes, number: int, payload: bytes) -> None:
         terminal = self._terminals.get(number)

@@ -54,22 +54,22 @@ class EndMarks:
 
     def find(self, data: bytes, offset: int) -> bool:
         """Look through what was printed at `offset`; whether there is another mark of the shell's."""
-        before = self._before
-        self._before = (before + data[-_MARK_SIZE:])[-_MARK_SIZE:]
-        if not self._mark or (self._mark not in data and self._mark not in before + data[:_MARK_SIZE]):
+        before, mark = self._before, self._mark
+        self._before = data[-_MARK_SIZE:] if len(data) >= _MARK_SIZE else (before + data)[-_MARK_SIZE:]
+        if not mark or (mark not in data and mark not in before + data[:_MARK_SIZE]):
             return False
         data, offset = before + data, offset - len(before)
         self._collect(data, offset)
         status, _, count = self._read_name().removeprefix(self._name).partition(b":")
         ends = (int(count) - self._told) % 10 if count.isdigit() else 0
-        newest = data.rfind(self._mark + status + b"\x1f")
-        if ends > len(self._found):
-            genuine = self._found  # the rest is still to come, or was lost
-        elif not ends or newest < 0:
-            return False
-        else:
-            genuine = self._found if ends == len(self._found) else [offset + newest]
-        self.confirmed = [*self.confirmed, *genuine][-_MOST_ENDS:]
+        found = self._found
+        if ends <= len(found):  # else the rest is still to come, or was lost
+            newest = data.rfind(mark + status + b"\x1f")
+            if not ends or newest < 0:
+                return False
+            if ends < len(found):
+                found = [offset + newest]
+        self.confirmed = [*self.confirmed, *found][-_MOST_ENDS:]
         self._told = (self._told + min(ends, len(self._found))) % 10
         self._found = []
         return True
