@@ -5,7 +5,6 @@ import fcntl
 import json
 import os
 import pty
-import select
 import signal
 import socket
 import struct
@@ -21,7 +20,7 @@ import pytest
 
 from glovebox import settings
 from tests.support.running import RunningBox, running_box, wait_until
-from tests.support.waiting import LIMIT
+from tests.support.waiting import LIMIT, readable
 
 
 def glovebox(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -140,8 +139,7 @@ class Window:
     def see(self, text: bytes) -> None:
         deadline = time.monotonic() + 20
         while text not in self.shown:
-            ready, _, _ = select.select([self.controller], [], [], max(0, deadline - time.monotonic()))
-            assert ready, self.shown
+            assert readable(self.controller, max(0, deadline - time.monotonic())), self.shown
             self.shown += os.read(self.controller, 65_536)
 
     def end(self) -> int:
@@ -149,9 +147,9 @@ class Window:
         deadline = time.monotonic() + 20
         while self.process.poll() is None:
             assert time.monotonic() < deadline, self.shown
-            if select.select([self.controller], [], [], 0.05)[0]:
+            if readable(self.controller, 0.05):
                 self.shown += os.read(self.controller, 65_536)
-        while select.select([self.controller], [], [], 0)[0]:
+        while readable(self.controller, 0):
             self.shown += os.read(self.controller, 65_536)
         assert termios.tcgetattr(self.terminal) == self.before
         return self.process.returncode

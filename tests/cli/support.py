@@ -7,7 +7,6 @@ import fcntl
 import json
 import os
 import pty
-import select
 import signal
 import struct
 import subprocess
@@ -17,6 +16,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+from tests.support.waiting import readable
 
 LIMIT = 60.0
 
@@ -105,8 +106,7 @@ class Window:
         """Wait until something is shown."""
         deadline = time.monotonic() + LIMIT
         while text not in self.shown:
-            ready, _, _ = select.select([self.controller], [], [], max(0, deadline - time.monotonic()))
-            assert ready, self.shown
+            assert readable(self.controller, max(0, deadline - time.monotonic())), self.shown
             self.shown += os.read(self.controller, 65_536)
 
     def end(self) -> int:
@@ -120,7 +120,7 @@ class Window:
         return self.process.returncode
 
     def _look(self, seconds: float) -> None:
-        while select.select([self.controller], [], [], seconds)[0]:
+        while readable(self.controller, seconds):
             self.shown += os.read(self.controller, 65_536)
             seconds = 0
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import fcntl
 import os
 import pty
-import select
 import shutil
 import struct
 import subprocess
@@ -19,6 +18,7 @@ import pytest
 
 from tests.cli.support import LIMIT, Home
 from tests.support.running import wait_until
+from tests.support.waiting import readable
 
 SHELLS = ("bash", "zsh", "fish")
 #: One key puts all that is offered on the line, another tells the line and empties it.
@@ -124,7 +124,7 @@ class Typed(Shell):
         return told.splitlines()[-1] if told.endswith("\n") and told.count("\n") == self._asked else None
 
     def _look(self) -> bytes:
-        while select.select([self._controller], [], [], 0)[0]:
+        while readable(self._controller, 0):
             self._shown += os.read(self._controller, 65_536)
         return self._shown
 

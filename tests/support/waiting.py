@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import select
 import time
 from collections.abc import Callable
 
@@ -33,3 +34,10 @@ async def until(condition: Callable[[], object], what: str = "condition", second
 async def _met(condition: Callable[[], object]) -> bool:
     value = condition()
     return bool(await value if inspect.isawaitable(value) else value)
+
+
+def readable(descriptor: int, seconds: float = 0) -> bool:
+    """Whether there is something to read, now or soon. `select.select` knows low numbers only."""
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    return bool(poll.poll(seconds * 1000))

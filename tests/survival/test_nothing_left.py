@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -106,8 +107,8 @@ def test_many_sessions_end_together(tmp_path: Path) -> None:
     with running_box(tmp_path / "ws") as box:
 
         def open_session(number: int) -> int:
-            shown = box.run("setsid sleep 1000 & echo $$", session=f"session{number}")
-            return int(shown.split()[-1])
+            shown = box.run("setsid sleep 1000 & echo shell $$", session=f"session{number}")
+            return int(re.findall(r"shell (\d+)", shown)[0])
 
         with ThreadPoolExecutor(4) as threads:
             shells = list(threads.map(open_session, range(60)))

@@ -270,7 +270,9 @@ def _known(pid: int) -> Known:
 def _first(descriptor: int) -> Known | None:
     """The first process of the namespace that bubblewrap has made; None if it could not make one."""
     said = b""
-    while select.select([descriptor], [], [], _INFO_LIMIT)[0]:
+    wait = select.poll()  # a host may have more descriptors than `select` knows
+    wait.register(descriptor, select.POLLIN)
+    while wait.poll(_INFO_LIMIT * 1000):
         piece = os.read(descriptor, 4096)
         said += piece
         if not piece or b"}" in said:

@@ -33,7 +33,9 @@ def end_unreachable(directory: str) -> None:
             ended = os.pidfd_open(int(pid))
             try:
                 signal.pidfd_send_signal(ended, signal.SIGTERM)
-                if not select.select([ended], [], [], _UNREACHABLE_END_LIMIT)[0]:
+                wait = select.poll()
+                wait.register(ended, select.POLLIN)
+                if not wait.poll(_UNREACHABLE_END_LIMIT * 1000):
                     signal.pidfd_send_signal(ended, signal.SIGKILL)
             finally:
                 os.close(ended)

@@ -41,6 +41,8 @@ def look_at_shell(pid: int) -> Shell | None:
     except OSError:
         return None
     fields, seen = processes.split(stat), processes.Process(pid, stat)
+    if seen.foreground == 0:  # gVisor does not tell who has the terminal
+        return None
     options = [argument for argument in arguments[1:] if argument]
     modes = tty.modes(seen)
     foreground = seen.group == seen.foreground == pid
