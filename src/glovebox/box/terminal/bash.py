@@ -33,6 +33,8 @@ _DOUBT = 0.02
 #: How often, and how many times, to look at a shell that does not do what was typed before it is given up.
 _STALL = 1.0
 _MOST_STALLS = 6
+#: How many times to look at a shell whose end mark should be here any moment.
+_MOST_LOOKS = 10
 #: Whatever is on the line already, say input that a program did not read, must not become part of ours.
 _DISCARD_LINE = b"\x15"
 _INTERRUPT = b"\x03"
@@ -506,18 +508,29 @@ class Bash:
         if seen is None or self._run is not run or self._timer is not None:
             return
         if self._phase is _Phase.DOUBT:
-            self._judge(run, at_prompt=seen.waiting and seen.editing)
+            self._judge(run, seen)
         elif self._phase in (_Phase.TYPED, _Phase.REPAIR):
             self._stalled(pid, at_rest=seen.waiting)
         elif self._phase is _Phase.RUNNING:
             self._care(run, seen, pid)
 
-    def _judge(self, run: Run, *, at_prompt: bool) -> None:
-        if at_prompt and not run.repaired:
-            self._doubtful.clear()
-            self._repair_with(integration.report_line(run.token))
-        else:
+    def _judge(self, run: Run, seen: Shell) -> None:
+        """Decide whether something that looked like a prompt is one."""
+        if run.repaired or not (seen.waiting and seen.editing):
             self._believe_output()
+        elif self._on_its_way(run, seen):
+            self._set_timer(_DOUBT, self._check)
+        else:
+            held, self._doubtful = self._doubtful, []
+            prompts = [index for index, (data, _) in enumerate(held) if integration.begins_prompt(data)]
+            for data, at in held[: prompts[-1]]:
+                self._run.add(data, at)
+            self._repair_with(integration.report_line(run.token))
+
+    def _on_its_way(self, run: Run, seen: Shell) -> bool:
+        """Whether a shell at its prompt has told the end, and only the mark has not come yet."""
+        run.looks += 1
+        return integration.signs(seen.name, run.token) and run.looks < _MOST_LOOKS
 
     def _stalled(self, pid: int, *, at_rest: bool) -> None:
         """A line was typed and nothing came of it: a shell that cannot be talked to is of no use."""
@@ -543,7 +556,10 @@ class Bash:
             run.token = self.start_token  # what the new shell learns from the file
             self._repair_with(integration.reload_line(self._delivery.path))
         elif run.suspect and seen.editing:
-            self._repair_with(integration.report_line(run.token))
+            if self._on_its_way(run, seen):
+                self._expect_output()
+            else:
+                self._repair_with(integration.report_line(run.token))
 
     def _repair_with(self, line: bytes) -> None:
         self._cancel_timer()

@@ -111,6 +111,11 @@ def signs(name: str, token: str) -> bool:
     return name.startswith(f"bash:{token[:4]}:")
 
 
+def begins_prompt(raw: bytes) -> bool:
+    """Whether this is the mark before a prompt."""
+    return raw.startswith(_PREFIX + b"A;")
+
+
 def report_line(token: str) -> bytes:
     """The line to type when a prompt came without an end mark: the command took our hook away."""
     return b" { \\__gb_end %s; } >/dev/null 2>&1" % token.encode()

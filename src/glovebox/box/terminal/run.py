@@ -43,6 +43,8 @@ class Run:
         self.begun = False
         #: Whether the shell has been reminded of its hooks; once is enough.
         self.repaired = False
+        #: Looks at a shell that has told the end, without the mark having come.
+        self.looks = 0
         #: Whether it may have taken all our hooks away, so that its end must be looked for.
         self.suspect = False
         #: Where in the log its output begins, once it does.
