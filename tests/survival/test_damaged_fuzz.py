@@ -103,8 +103,11 @@ async def saved_kernels(state: Path) -> list[Any]:
 
 def told_results(state: Path) -> dict[str, bytes]:
     """The answers that a server would give again, by key."""
-    kept = Replays(str(state / "answers"))._kept
-    return {key: entry.result for key, entry in kept.items() if entry.result}
+    replays = Replays(str(state / "answers"))
+    try:
+        return {key: entry.result for key, entry in replays._kept.items() if entry.result}
+    finally:
+        replays.close()
 
 
 def terminal_of(known: Known, state: Path) -> Terminal:

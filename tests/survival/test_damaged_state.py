@@ -175,7 +175,8 @@ def test_a_journal_that_is_cut_short_costs_what_is_cut(box: MortalBox, part: flo
 
     before = restarted(box, damage)
     check_other(box, before)
-    assert box.execute("run", command="echo one")["content"].splitlines()[-1:] == ["one"]
+    answer = box.execute("run", command="echo one")
+    assert answer["content"].splitlines()[-1:] == ["one"], answer
     assert pids(box) == before
     assert box.execute("run", command="echo $X")["content"] == "main"
 

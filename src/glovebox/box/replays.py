@@ -54,6 +54,11 @@ class Replays:
         if self._file is not None:
             self._load(self._file)
 
+    def close(self) -> None:
+        """Close the file."""
+        if self._file is not None:
+            self._file.close()
+
     def begin(self, key: str, fingerprint: str, run: Run) -> Entry:
         """The action of this key; `run` is called only if there is none, or a restart interrupted it.
 

@@ -360,7 +360,9 @@ class Bash:
         starting = self._phase is _Phase.STARTING
         if self.signs and not starting and not self.channel.confirmed(at):
             self._run.suspect = True
-            self._printed(mark.raw, at)  # some other program printed it
+            # Only the newest ends are confirmed: it may be an older one, which the shell can tell again.
+            self._lost = self._lost or self._replay_until is not None
+            self._printed(mark.raw, at)  # or some other program printed it
             return
         self.report = report
         if self._phase is _Phase.DOUBT:
