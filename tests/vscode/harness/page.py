@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from playwright.sync_api import Error, Locator, Page
+from playwright.sync_api import Error, Locator, Page, TimeoutError
 
 from tests.support.waiting import LIMIT
 from tests.vscode.harness.browser import Browser
@@ -56,7 +56,11 @@ class WindowPage:
         self._settle()
 
     def _settle(self, shows: str = FILES) -> None:
-        self._page.locator(shows).first.wait_for(timeout=1000 * PATIENCE)
+        try:
+            self._page.locator(shows).first.wait_for(timeout=1000 * LIMIT)
+        except TimeoutError:  # now and then VS Code's page stays half loaded; its user would load it again
+            self._page.reload()
+            self._page.locator(shows).first.wait_for(timeout=1000 * PATIENCE)
 
     def trust(self) -> None:
         """Say that the authors of what is in the folder are trusted."""
