@@ -17,9 +17,9 @@ PROGRAM = """
 import pathlib, sys, threading
 from glovebox.backends.process.records import BoxDirectory
 from glovebox.bundle import pythons
-from glovebox.box.terminal import journal
-from glovebox.client.answers import decoded, error_of
-from glovebox.client.events import Told, happening
+from glovebox.box.terminal.survival import journal
+from glovebox.client.connection.answers import decoded, error_of
+from glovebox.client.connection.events import Told, happening
 from glovebox.decoding import convert, decode_json, json_decoder, msgpack_decoder
 from glovebox.errors import GloveboxError
 from glovebox.protocol.actions import CmdRunAction

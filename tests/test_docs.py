@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from glovebox import settings
-from glovebox.box import registry
+from glovebox.box import plugin_life
 from glovebox.errors import GloveboxError
 from glovebox.protocol.openhands import Codec
-from glovebox.settings.declaring import Option
+from glovebox.settings.declaration import Option
 from tests.support.running import RunningBox
 
 ROOT = Path(__file__).parent.parent
@@ -44,8 +44,8 @@ def test_every_setting_has_its_row_and_every_row_its_setting() -> None:
 def test_every_setting_of_a_plugin_has_its_row_and_every_row_its_setting() -> None:
     rows = re.findall(r"^\| (\w+) \| `(\w+)` \| `(\w+)` \|", page("settings.md"), re.MULTILINE)
     expected = []
-    for name, where in registry.OWN.items():
-        for field in registry.load(name, where).options.__struct_fields__:
+    for name, where in plugin_life.OWN.items():
+        for field in plugin_life.load(name, where).options.__struct_fields__:
             expected.append((name, field, f"GLOVEBOX_PLUGIN_{name}_{field}".upper()))
     assert rows == expected
 

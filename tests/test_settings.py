@@ -8,7 +8,7 @@ import pytest
 from glovebox import settings
 from glovebox.errors import SettingsError
 from glovebox.settings import hub
-from glovebox.settings.declaring import parse_size
+from glovebox.settings.declaration import parse_size
 
 
 def parsed(*argv: str) -> dict[str, object]:

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from glovebox.box.browser.worker.page_text import html_text
+from glovebox.box.browser.worker.page.text import html_text
 
 #: What a picture in an answer begins with.
 PICTURE = "data:image/png;base64,"

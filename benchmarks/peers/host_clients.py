@@ -141,7 +141,8 @@ class GloveboxClient(HostClient):
     def load(self) -> None:
         from glovebox import BoxSpec, Runtime, SyncRuntime
         from glovebox.backends.pool import WarmPool
-        from glovebox.client import registry, transfer
+        from glovebox.client import registry
+        from glovebox.client.transfer import files as transfer
         from glovebox.settings import host
 
         self._runtime, self._sync, self._transfer = Runtime, SyncRuntime, transfer

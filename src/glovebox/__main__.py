@@ -2,9 +2,9 @@
 
 import sys
 
-from glovebox.cli import first
+from glovebox.cli import pid1
 
-first.stay_behind()
+pid1.stay_behind()
 
 from glovebox.cli.main import main  # noqa: E402 - the first process loads nothing
 

@@ -6,10 +6,10 @@
 from __future__ import annotations
 
 from glovebox.box.executor import Call
-from glovebox.box.keeping import Kept
 from glovebox.box.plugin import Context, Plugin
+from glovebox.box.services import ServiceProcess
 from glovebox.errors import ActionError, GloveboxError, PluginFailed
-from glovebox.http.endpoints import Answer, Endpoint, Parameter, Socket
+from glovebox.http.endpoints import Endpoint, Parameter, Reply, Socket
 from glovebox.http.responses import ErrorBody, json_response
 from glovebox.http.sse import Stream, message
 from glovebox.protocol.base import Action, Message, Observation
@@ -18,19 +18,19 @@ from glovebox.protocol.observations import ErrorObservation
 __all__ = [
     "Action",
     "ActionError",
-    "Answer",
     "Call",
     "Context",
     "Endpoint",
     "ErrorBody",
     "ErrorObservation",
     "GloveboxError",
-    "Kept",
     "Message",
     "Observation",
     "Parameter",
     "Plugin",
     "PluginFailed",
+    "Reply",
+    "ServiceProcess",
     "Socket",
     "Stream",
     "json_response",

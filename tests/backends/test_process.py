@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from glovebox.backends.process.records import Record, Records
+from glovebox.backends.process.records import BoxRecord, BoxRecords
 from glovebox.client.backend import Silent
 from glovebox.client.spec import BoxSpec, Mount
 from glovebox.errors import BadSpec, DeadlineExceeded, NoSuchBox, NotSupported
@@ -303,9 +303,9 @@ async def test_several_boxes_start_at_once(processes: Place) -> None:
 def test_a_damaged_record_hides_its_box_and_no_other(
     damage: bytes | None, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    records = Records(tmp_path)
+    records = BoxRecords(tmp_path)
     for name in ("damaged", "intact"):
-        records.create(Record(spec=BoxSpec(name=name), owner="me", created=1.0))
+        records.create(BoxRecord(spec=BoxSpec(name=name), owner="me", created=1.0))
     record = tmp_path / "boxes" / "damaged" / "box.json"
     record.unlink()
     if damage is None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from glovebox.box.oom import FIRST_NAMESPACE, ControlGroup, Descendants, Kill, Mark, OomWatch, read_kill
+from glovebox.box.oom import FIRST_NAMESPACE, ControlGroup, Descendants, Kill, OomCount, OomWatch, read_kill
 from glovebox.protocol.system import SystemSample
 from tests.box.system.memory_group import HUNGRY, enter, memory_group, readable_log
 from tests.support.running import KEY, RunningBox, announced, wait_until
@@ -67,7 +67,7 @@ def machine(tmp_path: Path, request: pytest.FixtureRequest) -> Machine:
     return Machine(tmp_path, version=request.param)
 
 
-def told(watch: OomWatch, mark: Mark, status: int = 0, mine: tuple[int, ...] = (4711,)) -> str | None:
+def told(watch: OomWatch, mark: OomCount, status: int = 0, mine: tuple[int, ...] = (4711,)) -> str | None:
     return watch.describe(mark, mine=mine, leader=4000, status=status)
 
 

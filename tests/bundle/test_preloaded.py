@@ -22,11 +22,11 @@ import importlib, sys
 from importlib.machinery import SourceFileLoader
 
 before = set(sys.modules)
-import glovebox.cli.main, glovebox.cli.serve, glovebox.server.run
-from glovebox.box import registry
+import glovebox.cli.main, glovebox.cli.commands.serve, glovebox.server.run
+from glovebox.box import plugin_life
 
-for name in registry.ALWAYS:
-    registry.load(name, registry.OWN[name])
+for name in plugin_life.ALWAYS:
+    plugin_life.load(name, plugin_life.OWN[name])
 for name in sorted(set(sys.modules) - before):
     if type(getattr(sys.modules[name], "__loader__", None)) is SourceFileLoader:
         print(name)

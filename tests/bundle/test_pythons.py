@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from glovebox.bundle.build import copy_interpreter
 from glovebox.bundle.elf import Linker, elf_files
-from glovebox.bundle.interpreter import copy_interpreter
-from glovebox.bundle.places import PYTHON
+from glovebox.bundle.layout import PYTHON
 from glovebox.bundle.pythons import STANDARD, SYSTEM, Python, chosen, mark, told_by
-from glovebox.bundle.running import Stop, run
+from glovebox.bundle.subprocesses import Stop, run
 
 NOWHERE = Path("/nowhere/python3")
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from glovebox.cli.hosting import spec_of
+from glovebox.cli.commands.run import line_of
 from glovebox.cli.main import COMMANDS, build_parser, main
-from glovebox.cli.run import line_of
+from glovebox.cli.options import spec_of
 from glovebox.client.spec import BoxSpec, Mount
 from glovebox.settings import host
 

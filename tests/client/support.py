@@ -16,8 +16,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from glovebox.client.backend import Address, BoxInfo, Report, State
-from glovebox.client.connection import Connection
+from glovebox.client.backend import Address, BoxInfo, ProgressReport, State
+from glovebox.client.connection.http import Connection
 from glovebox.client.runtime import Runtime
 from glovebox.client.spec import BoxSpec
 from glovebox.errors import NoSuchBox, NotSupported
@@ -42,7 +42,7 @@ class OneBox:
         self.sandbox = KnownSandbox(Address(url=url, key=key), workspace)
         self.closed = 0
 
-    async def start(self, spec: BoxSpec, report: Report) -> KnownSandbox:
+    async def start(self, spec: BoxSpec, report: ProgressReport) -> KnownSandbox:
         return self.sandbox
 
     async def attach(self, name: str) -> KnownSandbox:
@@ -120,7 +120,7 @@ class ServeBackend(OneBox):
         self._directory = directory
         self.started: list[ServedSandbox] = []
 
-    async def start(self, spec: BoxSpec, report: Report) -> ServedSandbox:
+    async def start(self, spec: BoxSpec, report: ProgressReport) -> ServedSandbox:
         number = len(self.started)
         box = Served(self._directory / f"box-{number}", spec.env)
         sandbox = ServedSandbox(box)

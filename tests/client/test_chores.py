@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from glovebox import Runtime, SyncRuntime
-from glovebox.client.drafting import ChatMessage
+from glovebox.client.draft_editor import ChatMessage
 from glovebox.protocol.actions import FileEditAction, TaskTrackingAction
 from glovebox.protocol.observations import FileEditObservation, TaskTrackingObservation
 from tests.support.running import RunningBox

@@ -11,9 +11,9 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from glovebox.client.answers import UnknownAnswer, error_of
-from glovebox.client.connection import is_loopback
-from glovebox.client.executing import execute
+from glovebox.client.connection.answers import UnknownAnswer, error_of
+from glovebox.client.connection.execute import execute
+from glovebox.client.connection.http import is_loopback
 from glovebox.client.runtime import Runtime
 from glovebox.errors import (
     BadAnswer,

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from glovebox.client.drafting import FAILED, ChatMessage, edit_with_draft
+from glovebox.client.draft_editor import FAILED, ChatMessage, edit_with_draft
 from glovebox.client.hunks import visualize
-from glovebox.client.linting import LintError, lint_python
+from glovebox.client.lint import LintError, lint_python
 from glovebox.protocol.actions import FileEditAction
 from glovebox.protocol.observations import ErrorObservation, FileEditObservation
 from tests.client.asked import connected

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from glovebox.client.environment import add_env_vars, set_git_identity, setup_initial_env
+from glovebox.client.chores import add_env_vars, set_git_identity, setup_initial_env
 from glovebox.errors import ClientError
 from tests.client.asked import connected
 from tests.support.running import RunningBox, running_box

@@ -9,12 +9,12 @@ import msgspec
 import pytest
 
 from glovebox import Runtime
-from glovebox.client.mcp import McpConfig, McpServers, RemoteServer, StdioServer
+from glovebox.client.mcp import McpConfig, RemoteServerConfig, StartedServers, StdioServerConfig
 from glovebox.protocol.mcp import McpServers as Served
 from tests.client.asked import connected
 from tests.support.running import RunningBox, running_box
 
-OWN = RemoteServer(url="http://127.0.0.1:9/own/sse", api_key="own-key")
+OWN = RemoteServerConfig(url="http://127.0.0.1:9/own/sse", api_key="own-key")
 
 
 @pytest.fixture(scope="module")
@@ -24,8 +24,8 @@ def own_box(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningBox]:
         yield box
 
 
-def server(name: str, secret: str = "secret-0") -> StdioServer:
-    return StdioServer(name=name, command=sys.executable, args=("-c", "pass"), env={"TOKEN": secret})
+def server(name: str, secret: str = "secret-0") -> StdioServerConfig:
+    return StdioServerConfig(name=name, command=sys.executable, args=("-c", "pass"), env={"TOKEN": secret})
 
 
 async def names(runtime: Runtime) -> list[str]:
@@ -35,9 +35,12 @@ async def names(runtime: Runtime) -> list[str]:
 
 async def test_the_box_stands_for_all_its_programs(own_box: RunningBox) -> None:
     async with connected(own_box) as runtime:
-        servers = McpServers(runtime, McpConfig(stdio_servers=(server("one"),), sse_servers=(OWN,)))
+        servers = StartedServers(runtime, McpConfig(stdio_servers=(server("one"),), sse_servers=(OWN,)))
         config = await servers.get_mcp_config()
-        assert config.sse_servers == (OWN, RemoteServer(url=f"{own_box.url}/mcp/sse", api_key=own_box.key))
+        assert config.sse_servers == (
+            OWN,
+            RemoteServerConfig(url=f"{own_box.url}/mcp/sse", api_key=own_box.key),
+        )
         assert await names(runtime) == ["one"]
         await servers.get_mcp_config([server("two")])
         assert await names(runtime) == ["one", "two"]
@@ -47,7 +50,7 @@ async def test_the_box_stands_for_all_its_programs(own_box: RunningBox) -> None:
 
 async def test_nothing_new_is_not_posted_again(own_box: RunningBox) -> None:
     async with connected(own_box) as runtime:
-        servers = McpServers(runtime, McpConfig(stdio_servers=(server("one"),)))
+        servers = StartedServers(runtime, McpConfig(stdio_servers=(server("one"),)))
         await servers.get_mcp_config()
         await runtime.call("POST", "/update_mcp_server", body=b"[]")
         await servers.get_mcp_config([server("one")])
@@ -59,11 +62,11 @@ async def test_nothing_new_is_not_posted_again(own_box: RunningBox) -> None:
 async def test_without_programs_the_box_is_not_among_the_servers(own_box: RunningBox) -> None:
     async with connected(own_box) as runtime:
         config = McpConfig(shttp_servers=(OWN,))
-        assert await McpServers(runtime, config).get_mcp_config() == config
+        assert await StartedServers(runtime, config).get_mcp_config() == config
 
 
 def test_secrets_are_not_shown(tmp_path: Path) -> None:
-    remote = RemoteServer(url="https://x.example.org/sse?token=secret-3", api_key="secret-2")
+    remote = RemoteServerConfig(url="https://x.example.org/sse?token=secret-3", api_key="secret-2")
     config = McpConfig(stdio_servers=(server("one"),), sse_servers=(remote,))
     assert "secret" not in repr(config)
     assert "one" in repr(config)

@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from glovebox.client.packing import SMALL, collect, packed
-from glovebox.client.zip_writing import Archive, Entry
+from glovebox.archives.zip_records import dos_time
+from glovebox.client.transfer.zip_writer import SMALL, Archive, ZipMember, collect, packed
 from glovebox.errors import TransferError
-from glovebox.protocol.zip_records import dos_time
 
 GIGABYTE = 1 << 30
 FILE = 0o100644
@@ -94,7 +93,7 @@ def test_small_files_go_together_and_no_piece_is_large(tmp_path: Path) -> None:
 def test_more_entries_than_the_short_form_counts() -> None:
     archive = Archive()
     names = [f"{number}" for number in range(65_536)]
-    data = b"".join(archive.whole(Entry(name.encode(), FILE, dos_time(0)), b"") for name in names)
+    data = b"".join(archive.whole(ZipMember(name.encode(), FILE, dos_time(0)), b"") for name in names)
     end = archive.closed()
     with zipfile.ZipFile(io.BytesIO(data + end)) as read:
         assert read.namelist() == names
@@ -107,11 +106,11 @@ def test_more_bytes_than_the_short_form_counts(tmp_path: Path) -> None:
     archive = Archive()
     with (tmp_path / "a.zip").open("wb") as file:
         for name, size in sizes.items():
-            entry, large = Entry(name.encode(), FILE, dos_time(0)), size >= 0xFFFFFFFF
+            entry, large = ZipMember(name.encode(), FILE, dos_time(0)), size >= 0xFFFFFFFF
             file.write(archive.begun(entry, large=large))
             file.seek(size, os.SEEK_CUR)
             file.write(archive.ended(entry, 0, size, large=large))
-        last = Entry(b"last", FILE, dos_time(0))
+        last = ZipMember(b"last", FILE, dos_time(0))
         file.write(archive.whole(last, b"content") + b"content" + archive.closed())
     with zipfile.ZipFile(tmp_path / "a.zip") as read:
         assert {entry.filename: entry.file_size for entry in read.infolist()} == {**sizes, "last": 7}

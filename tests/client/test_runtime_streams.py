@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from glovebox.client.events import Other, happening
+from glovebox.client.connection.events import Other, happening
+from glovebox.client.connection.sse import EventParser, ServerSentEvent
+from glovebox.client.connection.streaming import ActionStream
 from glovebox.client.runtime import Runtime
-from glovebox.client.sse import EventParser, Told
-from glovebox.client.streaming import ActionStream
 from glovebox.errors import BadAnswer, UnsupportedAction
 from glovebox.protocol.actions import CmdRunAction, FileReadAction, IPythonRunCellAction
-from glovebox.protocol.events import ActionFinished, ActionOutput, ActionStarted, CommandEnded, Event
+from glovebox.protocol.events import ActionFinished, ActionOutput, ActionStarted, CommandFinished, Event
 from glovebox.protocol.notebook import CellInfo
 from glovebox.protocol.observations import (
     CmdOutputObservation,
@@ -207,7 +207,7 @@ async def test_events_are_told_and_go_on_after_a_cut(box: RunningBox) -> None:
         numbers = [event.seq for event in (*first, *second) if isinstance(event, Event)]
         assert numbers == sorted(set(numbers))
         assert {type(event) for event in (*first, *second)} >= {
-            ActionStarted, ActionOutput, ActionFinished, CommandEnded,
+            ActionStarted, ActionOutput, ActionFinished, CommandFinished,
         }  # fmt: skip
         await events.aclose()
         await runtime.run("echo marker-3")
@@ -245,7 +245,11 @@ def test_server_sent_events_are_taken_apart_however_they_are_cut(size: int) -> N
     )
     parser = EventParser(1000)
     told = [one for at in range(0, len(data), size) for one in parser.feed(data[at : at + size])]
-    assert told == [Told("output", b"{}", "a-1"), Told("two", b"1\n2"), Told("message", b"last")]
+    assert told == [
+        ServerSentEvent("output", b"{}", "a-1"),
+        ServerSentEvent("two", b"1\n2"),
+        ServerSentEvent("message", b"last"),
+    ]
 
 
 def test_an_event_without_end_is_not_held_for_ever() -> None:
@@ -257,8 +261,13 @@ def test_an_event_without_end_is_not_held_for_ever() -> None:
 
 
 def test_events_of_other_versions_are_passed_on_and_nonsense_is_not() -> None:
-    assert happening(Told("later", b'{"a":1}')) == Other(kind="later", data={"a": 1})
-    assert happening(Told("gap", b'{"missed":3}')) == Missed(missed=3)
-    for told in (Told("output", b"{}"), Told("state", b"[]"), Told("later", b"1"), Told("output", b"\xff")):
+    assert happening(ServerSentEvent("later", b'{"a":1}')) == Other(kind="later", data={"a": 1})
+    assert happening(ServerSentEvent("gap", b'{"missed":3}')) == Missed(missed=3)
+    for told in (
+        ServerSentEvent("output", b"{}"),
+        ServerSentEvent("state", b"[]"),
+        ServerSentEvent("later", b"1"),
+        ServerSentEvent("output", b"\xff"),
+    ):
         with pytest.raises(BadAnswer):
             happening(told)

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from glovebox.client.packing import SMALL
-from glovebox.client.transfer import copy_from, copy_to, download, list_files
-from glovebox.client.unpacking import unpack
+from glovebox.client.transfer.files import copy_from, copy_to, download, list_files
+from glovebox.client.transfer.unzip import unpack
+from glovebox.client.transfer.zip_writer import SMALL
 from glovebox.errors import BadArchive, TooLarge, TransferError
 from tests.client.asked import connected
 from tests.support.running import RunningBox, running_box
@@ -242,7 +242,7 @@ def test_an_archive_that_would_do_harm_is_refused(tmp_path: Path, bad: zipfile.Z
 def test_an_archive_that_becomes_too_large_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("glovebox.client.unpacking._UNSUSPICIOUS", 1 << 20)
+    monkeypatch.setattr("glovebox.client.transfer.unzip._UNSUSPICIOUS", 1 << 20)
     with zipfile.ZipFile(tmp_path / "bomb.zip", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("zeros", b"\0" * (8 << 20))
     with pytest.raises(BadArchive, match="too large"):

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from glovebox.box.threads import Threads
-from glovebox.hub.endpoints import STATUSES, hub_endpoints
+from glovebox.hub.app import STATUSES, hub_endpoints
 from glovebox.hub.registry import Registry
 from glovebox.hub.state import StateDir
 from glovebox.hub.windows import Windows

@@ -18,8 +18,8 @@ from glovebox.errors import (
     WindowUnresponsive,
 )
 from glovebox.hub import link as links
-from glovebox.hub.hands import Refused
 from glovebox.hub.link import MOST_ORDERS, WindowLink
+from glovebox.hub.window_client import OrderRefused
 from glovebox.protocol.window import (
     Content,
     Done,
@@ -269,7 +269,7 @@ async def test_what_belongs_to_no_order_is_let_go(bench: Bench, data: Any) -> No
 
 
 @pytest.mark.parametrize(
-    ("code", "error"), [("paused", WindowPaused), ("disconnected", WindowLeft), ("not_found", Refused)]
+    ("code", "error"), [("paused", WindowPaused), ("disconnected", WindowLeft), ("not_found", OrderRefused)]
 )
 async def test_a_window_says_why_it_does_not(bench: Bench, code: str, error: type[Exception]) -> None:
     wire = await bench.connect()
@@ -278,7 +278,7 @@ async def test_a_window_says_why_it_does_not(bench: Bench, code: str, error: typ
     bench.link.told(told(wire.last, 1, "failed", code=code, message="For this reason."))
     with pytest.raises(error, match=r"For this reason\.") as caught:
         await asking
-    if isinstance(caught.value, Refused):
+    if isinstance(caught.value, OrderRefused):
         assert caught.value.code == code
 
 

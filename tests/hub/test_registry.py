@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from glovebox.errors import NoSuchWindow, WindowError
-from glovebox.hub.registry import MOST_GONE, Entry, Refused, Registry
+from glovebox.hub.registry import MOST_GONE, RegistrationRefused, Registry, WindowEntry
 from glovebox.protocol.window import Folder, Registration
 
 
@@ -40,7 +40,7 @@ def said(instance: str = "one", name: str = "project") -> Registration:
     )  # fmt: skip
 
 
-def connected(registry: Registry) -> Entry:
+def connected(registry: Registry) -> WindowEntry:
     entry, secret = registry.register(said())
     return registry.connect(entry.id, secret)
 
@@ -106,9 +106,9 @@ def test_a_paused_window_says_so_unless_it_does_not_answer(registry: Registry, t
 
 def test_only_the_right_secret_opens_a_connection(registry: Registry) -> None:
     entry, secret = registry.register(said())
-    with pytest.raises(Refused, match="wrong_secret"):
+    with pytest.raises(RegistrationRefused, match="wrong_secret"):
         registry.connect(entry.id, secret[:-1])
-    with pytest.raises(Refused, match="unknown_window"):
+    with pytest.raises(RegistrationRefused, match="unknown_window"):
         registry.connect("nobody", secret)
     assert registry.status(entry) == "waiting"
 
@@ -117,7 +117,7 @@ def test_a_window_that_proves_who_it_was_keeps_its_id_and_gets_a_new_secret(regi
     entry, secret = registry.register(said())
     again, fresh = registry.register(said("reloaded"), entry.id, secret)
     assert again.id == entry.id
-    with pytest.raises(Refused, match="wrong_secret"):
+    with pytest.raises(RegistrationRefused, match="wrong_secret"):
         registry.connect(entry.id, secret)
     registry.connect(entry.id, fresh)
 
@@ -157,7 +157,7 @@ def test_another_key_of_the_hub_makes_all_secrets_worthless(time: Time) -> None:
     first, second = new_registry(time), new_registry(time, key="another")
     entry, secret = first.register(said())
     second.recall(first.remembered())
-    with pytest.raises(Refused, match="wrong_secret"):
+    with pytest.raises(RegistrationRefused, match="wrong_secret"):
         second.connect(entry.id, secret)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from glovebox.box import registry
+from glovebox.box import plugin_life
 from tests.plugins.packages import install
 from tests.support.running import running_box
 
@@ -67,8 +67,8 @@ def refused(tmp_path: Path, environment: dict[str, str], *flags: str) -> str:
 
 
 def test_the_own_plugins_are_the_entry_points_of_the_package() -> None:
-    installed = {point.name: point.value for point in entry_points(group=registry.GROUP)}
-    assert {name: installed.get(name) for name in registry.OWN} == registry.OWN
+    installed = {point.name: point.value for point in entry_points(group=plugin_life.GROUP)}
+    assert {name: installed.get(name) for name in plugin_life.OWN} == plugin_life.OWN
 
 
 def test_the_example_of_the_documentation_is_short_is_installed_and_works(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from glovebox.protocol.truncation import NOTICE, truncate
+from glovebox.protocol.observations import NOTICE, truncate
 
 
 def test_a_content_of_the_limit_is_left_alone() -> None:

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from glovebox.client.unpacking import unpack
+from glovebox.archives import zip_reader
+from glovebox.archives.zip_reader import checked_listing, portions
+from glovebox.archives.zip_records import MOST_LISTED, end_records
+from glovebox.client.transfer.unzip import unpack
 from glovebox.errors import BadArchive
-from glovebox.protocol import zip_reading
-from glovebox.protocol.zip_reading import checked_listing, portions
-from glovebox.protocol.zip_records import MOST_LISTED, end_records
 
 
 def archive(count: int, *, before: bytes = b"", comment: bytes = b"", large: bool = False) -> io.BytesIO:
@@ -36,8 +36,8 @@ def archive(count: int, *, before: bytes = b"", comment: bytes = b"", large: boo
 def test_portions_have_the_entries_of_the_archive(
     monkeypatch: pytest.MonkeyPatch, count: int, shape: dict[str, bytes]
 ) -> None:
-    monkeypatch.setattr(zip_reading, "_PORTION", 3)
-    monkeypatch.setattr(zip_reading, "_WINDOW", 50)
+    monkeypatch.setattr(zip_reader, "_PORTION", 3)
+    monkeypatch.setattr(zip_reader, "_WINDOW", 50)
     file = archive(count, **shape)  # type: ignore[arg-type]
     found = [
         (entry.filename, entry.comment, entry.header_offset, part.read(entry))

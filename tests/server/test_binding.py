@@ -7,7 +7,7 @@ import socket
 import pytest
 
 from glovebox.errors import StartupError
-from glovebox.server.binding import address_of, bind
+from glovebox.server.port import address_of, bind
 from tests.support.waiting import LIMIT
 
 

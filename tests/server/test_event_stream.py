@@ -12,7 +12,7 @@ from starlette.routing import Route, Router
 
 from glovebox.box.events import EventLog
 from glovebox.protocol.events import SessionChanged
-from glovebox.server.event_stream import EventStream
+from glovebox.server.streaming import EventStreamEndpoint
 from tests.server.reading import Message, finished_command, following, messages, until
 from tests.server.serving import serving
 from tests.support.running import RunningBox, running_box
@@ -77,7 +77,7 @@ def test_an_id_of_another_server_begins_anew(box: RunningBox) -> None:
 @contextlib.contextmanager
 def small_log() -> Iterator[tuple[httpx.Client, EventLog]]:
     log = EventLog(keep_events=3)
-    app = Router([Route("/events", EventStream(log, asyncio.Event()).__call__)])
+    app = Router([Route("/events", EventStreamEndpoint(log, asyncio.Event()).__call__)])
     with serving(app) as port, httpx.Client(base_url=f"http://127.0.0.1:{port}", trust_env=False) as client:
         yield client, log
 

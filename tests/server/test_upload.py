@@ -16,7 +16,7 @@ import httpx
 import psutil
 import pytest
 
-from glovebox.box.files.landing import PART_PREFIX, UnpackLimits
+from glovebox.box.files.disk.safe_directory import PART_PREFIX, UnpackLimits
 from glovebox.box.threads import Threads
 from tests.server.serving import descriptors, serving, serving_transfer, transfer_app
 from tests.support.running import wait_until

@@ -10,8 +10,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from glovebox.server.viewer import ViewerServer
-from glovebox.server.viewer_pages import MAX_BYTES, script_string
+from glovebox.server.viewer.pages import MAX_BYTES, script_string
+from glovebox.server.viewer.server import ViewerServer
 from tests.server.viewing import FIRST_PORT, pdf, running_viewer, started_viewer
 
 PNG = base64.b64decode(

@@ -15,7 +15,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from glovebox.server.viewer_address import AddressFile
+from glovebox.server.viewer.address_file import AddressFile
 from tests.server.viewing import started_viewer
 from tests.support.running import announced, running_box
 from tests.support.users import public_directory

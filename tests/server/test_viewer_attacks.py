@@ -22,7 +22,7 @@ import httpx
 import psutil
 import pytest
 
-from glovebox.server import safe_open
+from glovebox.server.viewer import safe_open
 from tests.server.test_viewer import PNG
 from tests.server.test_viewer_pdf import SLOW, VERSION, arguments
 from tests.server.viewing import running_viewer
@@ -422,7 +422,7 @@ def test_ordinary_files_are_not_the_kernels(tmp_path: Path) -> None:
 MOUNTED = """
 import os, subprocess, sys
 from glovebox.errors import TransferError
-from glovebox.server.viewer_pages import open_file
+from glovebox.server.viewer.pages import open_file
 subprocess.run(["mount", "--bind", f"/proc/{os.getpid()}/environ", sys.argv[1]], check=True)
 assert open(sys.argv[1]).read().startswith("%PDF-1.4")
 try:

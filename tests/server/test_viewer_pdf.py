@@ -16,8 +16,8 @@ import psutil
 import pytest
 from pypdf import PdfReader, PdfWriter
 
-from glovebox.server import pdf_pages, pdf_worker
-from glovebox.server.pdf_pages import MOST_CARRIED
+from glovebox.server.viewer import pdf_view, pdf_worker
+from glovebox.server.viewer.pdf_view import MOST_CARRIED
 from tests.server.test_viewer import PNG
 from tests.server.viewing import FREE, pdf, running_viewer, stream, until, writing
 
@@ -336,7 +336,7 @@ async def test_a_page_that_takes_too_long_is_given_up(
     client: httpx.AsyncClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     page = await shown(client, tmp_path / "a.pdf", SLOW)
-    monkeypatch.setattr(pdf_pages, "SECONDS", 1)
+    monkeypatch.setattr(pdf_view, "SECONDS", 1)
     answer = await draw(client, tmp_path / "a.pdf", page)
     assert (answer.status_code, answer.text) == (500, "It takes longer than 1 seconds to read.")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import httpx
 
-from glovebox.server.viewer import ViewerServer, start_viewer
+from glovebox.server.viewer.server import ViewerServer, start_viewer
 from glovebox.settings import Settings
 
 FIRST_PORT = 21_000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from glovebox.box.browser.finding import find_chromium
+from glovebox.box.browser.chromium_path import find_chromium
 from glovebox.box.browser.worker.flags import flags
 
 #: None is Playwright's own.

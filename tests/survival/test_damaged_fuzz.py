@@ -14,8 +14,8 @@ import msgspec
 import pytest
 
 from glovebox.box.events import EventLog
-from glovebox.box.mcp import remembering
-from glovebox.box.notebook.memory import Memory
+from glovebox.box.mcp import config
+from glovebox.box.notebook.state_file import KernelState
 from glovebox.box.replays import Replays
 from glovebox.box.terminal.commands import Command
 from glovebox.box.terminal.manager import Terminal
@@ -86,7 +86,7 @@ def known(tmp_path_factory: pytest.TempPathFactory) -> Known:
     intact = state.with_name("intact")
     shutil.copytree(state, intact, ignore=shutil.ignore_patterns("*.sock"))
     results = told_results(state)
-    servers = remembering.read(str(state / "mcp-servers"))
+    servers = config.read(str(state / "mcp-servers"))
     kernels = asyncio.run(saved_kernels(state))
     assert (len(servers), len(kernels)) == (1, 2)
     assert len(results) == sum(map(len, COMMANDS.values())) + 3
@@ -96,7 +96,7 @@ def known(tmp_path_factory: pytest.TempPathFactory) -> Known:
 async def saved_kernels(state: Path) -> list[Any]:
     threads = Threads("kernels", workers=1)
     try:
-        return await Memory(threads).open(str(state / "kernels.json"))
+        return await KernelState(threads).open(str(state / "kernels.json"))
     finally:
         threads.close()
 
@@ -160,7 +160,7 @@ async def check(known: Known, state: Path, done: list[str]) -> None:
     assert results.items() <= known.results.items()
     assert len(results) == len(known.results) or any("answers" in one for one in done)
     assert await saved_kernels(state) in (known.kernels, [])
-    assert remembering.read(str(state / "mcp-servers")) in (known.servers, [])
+    assert config.read(str(state / "mcp-servers")) in (known.servers, [])
 
 
 @pytest.mark.parametrize("first", range(0, OPENED, AT_ONCE))

@@ -10,7 +10,7 @@ from typing import Self
 
 from msgspec import structs
 
-from glovebox.client.backend import Backend, BoxInfo, Report, Sandbox, Silent
+from glovebox.client.backend import Backend, BoxInfo, ProgressReport, Sandbox, Silent
 from glovebox.client.spec import BoxSpec
 from glovebox.errors import BadSpec, GloveboxError
 
@@ -66,7 +66,7 @@ class WarmPool:
         while len(self._warm) < self._size and not self._closed:
             self._warm.append(asyncio.create_task(self._backend.start(self._spec, Silent())))
 
-    async def start(self, spec: BoxSpec, report: Report) -> Sandbox:
+    async def start(self, spec: BoxSpec, report: ProgressReport) -> Sandbox:
         """Hand out a box that is ready or will soon be, or start one if none can be like that.
 
         Raises:

@@ -8,9 +8,9 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from glovebox.backends.found import FoundSandbox, refuse_wishes
-from glovebox.backends.waiting import until_alive
-from glovebox.client.backend import Address, BoxInfo, Report
+from glovebox.backends.external import FoundSandbox, refuse_wishes
+from glovebox.backends.readiness import until_alive
+from glovebox.client.backend import Address, BoxInfo, ProgressReport
 from glovebox.client.spec import BoxSpec
 from glovebox.decoding import decode_json
 from glovebox.errors import BadAnswer, BadSpec, BoxUnreachable, DeadlineExceeded, NoSuchBox
@@ -84,7 +84,7 @@ class RemoteSandbox(FoundSandbox):
 
     async def info(self) -> BoxInfo:
         """How it is now."""
-        from glovebox.client.connection import Connection
+        from glovebox.client.connection.http import Connection
 
         connection = Connection(self._address)
         try:
@@ -121,7 +121,7 @@ class RemoteBackend:
         """Its name."""
         return NAME
 
-    async def start(self, spec: BoxSpec, report: Report) -> RemoteSandbox:
+    async def start(self, spec: BoxSpec, report: ProgressReport) -> RemoteSandbox:
         """Wait until the box answers. Its plugins, its browser and its variables are what they are.
 
         Raises:
@@ -176,7 +176,7 @@ class RemoteBackend:
         Raises:
             GloveboxError: the box refused; its class says why.
         """
-        from glovebox.client.connection import Connection
+        from glovebox.client.connection.http import Connection
 
         connection = Connection(self._address)
         try:

@@ -10,9 +10,9 @@ from typing import Any
 
 import msgspec
 
-from glovebox.backends.found import FoundSandbox, refuse_wishes
-from glovebox.client.backend import Address, BoxInfo, Report, State
-from glovebox.client.patience import Lost
+from glovebox.backends.external import FoundSandbox, refuse_wishes
+from glovebox.client.backend import Address, BoxInfo, ProgressReport, State
+from glovebox.client.connection.retry import Lost
 from glovebox.client.spec import BoxSpec
 from glovebox.decoding import decode_json
 from glovebox.errors import (
@@ -154,7 +154,7 @@ class VSCodeBackend:
         """Its name."""
         return NAME
 
-    async def start(self, spec: BoxSpec, report: Report) -> WindowSandbox:
+    async def start(self, spec: BoxSpec, report: ProgressReport) -> WindowSandbox:
         """The window that is meant: the one there is, or the one with that workspace or name.
 
         Raises:
@@ -246,7 +246,7 @@ class _Hub:
             NoHub: it does not answer, or is none.
             InvalidKey: it wants another key.
         """
-        from glovebox.client.connection import Connection
+        from glovebox.client.connection.http import Connection
 
         connection = Connection(self.address, patience=0)
         try:
@@ -343,7 +343,7 @@ async def _run(address: Address, command: str) -> None:
         BackendError: it could not be.
         WindowError: the window cannot be asked.
     """
-    from glovebox.client.connection import Connection
+    from glovebox.client.connection.http import Connection
 
     args = {"command": command, "blocking": True, "hidden": True}
     action = {"action": "run", "args": args, "timeout": _EXPORT_LIMIT}

@@ -12,13 +12,13 @@ from types import TracebackType
 from typing import Any
 
 from glovebox import state_files
-from glovebox.box import absent
+from glovebox.box import fallbacks
 from glovebox.box.events import EventLog
 from glovebox.box.executor import Executor, Handler, answers_of
-from glovebox.box.keeping import Launched
 from glovebox.box.plugin import Services
 from glovebox.box.plugin_life import MakePlugin
 from glovebox.box.plugins import Plugins
+from glovebox.box.services import Launched
 from glovebox.box.startup import Startup
 from glovebox.box.system.users import ensure_directory, ensure_user, give_directory
 from glovebox.box.threads import Threads
@@ -82,7 +82,7 @@ class Box:
                 await self.plugins.open()
             handlers = self.plugins.handlers()
             self.executor = Executor(
-                {**absent.HANDLERS, **self.plugins.refusals(), **handlers},
+                {**fallbacks.HANDLERS, **self.plugins.refusals(), **handlers},
                 self.services.events,
                 self.plugins.observers(),
             )
@@ -120,7 +120,7 @@ class Box:
         """What the plugins serve over HTTP, and what is said for those of the contract that are missing."""
         served = self.plugins.endpoints()
         paths = {endpoint.path for endpoint in served}
-        return [*served, *(endpoint for endpoint in absent.endpoints() if endpoint.path not in paths)]
+        return [*served, *(endpoint for endpoint in fallbacks.endpoints() if endpoint.path not in paths)]
 
     def state_file(self, name: str) -> str | None:
         """Where something of that name is kept over a restart; None if nothing is."""

@@ -41,7 +41,7 @@ class Kill(NamedTuple):
         return f"{self.name} (pid {self.pid}, {_size(self.memory)})"
 
 
-class Mark(NamedTuple):
+class OomCount(NamedTuple):
     """A moment: how many had been killed by then."""
 
     counted: int
@@ -80,20 +80,26 @@ class OomWatch:
         for close in self._closing:
             close()
 
-    def mark(self) -> Mark:
+    def mark(self) -> OomCount:
         """This moment."""
         if not self._opened:
             self.open()
         self._read_log()
-        return Mark(self._count(), len(self._kills))
+        return OomCount(self._count(), len(self._kills))
 
-    def kills(self, since: Mark) -> list[Kill]:
+    def kills(self, since: OomCount) -> list[Kill]:
         """The processes that the log says were killed since, wherever on the machine."""
         self._read_log()
         return self._kills[since.named :]
 
     def describe(
-        self, since: Mark, *, mine: Collection[int], leader: int, status: int | None, what: str = "command"
+        self,
+        since: OomCount,
+        *,
+        mine: Collection[int],
+        leader: int,
+        status: int | None,
+        what: str = "command",
     ) -> str | None:
         """One sentence about what was killed while a `what` ran; None if it has nothing to do with it.
 
@@ -112,7 +118,7 @@ class OomWatch:
         killed = _names(kills) if kills else "a process" if counted == 1 else f"{counted} processes"
         return f"Out of memory: the system killed {killed} while this {what} ran."
 
-    def describe_death(self, since: Mark, pid: int) -> str | None:
+    def describe_death(self, since: OomCount, pid: int) -> str | None:
         """One sentence about a process that died of SIGKILL; None if it was not for want of memory."""
         kills, counted = self.kills(since), self._count() - since.counted
         if own := [kill for kill in kills if kill.pid == pid]:

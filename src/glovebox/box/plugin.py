@@ -10,7 +10,7 @@ import msgspec
 
 from glovebox.box.events import EventLog
 from glovebox.box.executor import Handler, Observer
-from glovebox.box.keeping import Keeper, Kept, Launched
+from glovebox.box.services import Keeper, Launched, ServiceProcess
 from glovebox.box.shell import Outputs, Shell
 from glovebox.box.startup import Startup
 from glovebox.box.threads import Threads
@@ -31,7 +31,7 @@ class NoOptions(Message):
     """For plugins without settings of their own."""
 
 
-class Owner(Protocol):
+class PluginOwner(Protocol):
     """Who looks after a plugin."""
 
     def find(self, name: str) -> Plugin | None:
@@ -79,11 +79,11 @@ class Services(msgspec.Struct):
 class Context:
     """A box, as one plugin sees it."""
 
-    def __init__(self, name: str, services: Services, owner: Owner) -> None:
+    def __init__(self, name: str, services: Services, owner: PluginOwner) -> None:
         self.name = name
         self._services = services
         self._owner = owner
-        self._kept: list[Kept] = []
+        self._kept: list[ServiceProcess] = []
         self._watching: set[asyncio.Task[None]] = set()
 
     @property
@@ -187,7 +187,7 @@ class Context:
         *,
         cwd: str | None = None,
         environment: Mapping[str, str] | None = None,
-    ) -> Kept:
+    ) -> ServiceProcess:
         """Start a process of the plugin as the sandbox user. If it ends by itself, the plugin has crashed.
 
         Raises:
@@ -210,7 +210,7 @@ class Context:
         kept, self._kept = self._kept, []
         await asyncio.gather(*(process.close() for process in kept))
 
-    async def _watch(self, kept: Kept) -> None:
+    async def _watch(self, kept: ServiceProcess) -> None:
         await asyncio.wait([kept.exited])
         status = kept.exited.result()
         said = (await kept.printed(500)).strip()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import logging
 import time
 from collections.abc import Awaitable, Callable
@@ -10,9 +11,8 @@ from typing import Any, Protocol
 
 from msgspec import structs
 
-from glovebox.box import registry
 from glovebox.box.executor import Handler, handler_table
-from glovebox.box.plugin import Context, Owner, Plugin, Services
+from glovebox.box.plugin import Context, Plugin, PluginOwner, Services
 from glovebox.errors import GloveboxError, PluginFailed, PluginNeeded, SettingsError
 from glovebox.http.endpoints import Endpoint, Socket
 from glovebox.protocol.base import Action
@@ -31,7 +31,7 @@ HEALTH_LIMIT = 5.0
 MakePlugin = Callable[[Context], Plugin]
 
 
-class Host(Owner, Protocol):
+class PluginHost(PluginOwner, Protocol):
     """Who has all plugins."""
 
     def life(self, name: str) -> PluginLife:
@@ -41,7 +41,9 @@ class Host(Owner, Protocol):
 class PluginLife:
     """One plugin, from its loading to its end."""
 
-    def __init__(self, name: str, host: Host, services: Services, make: MakePlugin | None = None) -> None:
+    def __init__(
+        self, name: str, host: PluginHost, services: Services, make: MakePlugin | None = None
+    ) -> None:
         self.name = name
         self.state: PluginState = "waiting"
         self.error: str | None = None
@@ -99,7 +101,7 @@ class PluginLife:
         self._failed(reason, problem)
 
     async def _import(self, where: str) -> None:
-        self._kind = registry.load(self.name, where)
+        self._kind = load(self.name, where)
 
     async def _make(self) -> None:
         make = self._maker or self._kind
@@ -258,3 +260,61 @@ def _told(problem: BaseException) -> str:
     text = str(problem)
     known = isinstance(problem, GloveboxError | OSError | ImportError)
     return text if text and known else f"{type(problem).__name__}: {text}" if text else type(problem).__name__
+
+
+GROUP = "glovebox.plugins"
+#: This project's own entry points. Looking through all installed packages takes longer than a start may.
+OWN = {
+    "telemetry": "glovebox.box.telemetry.plugin:TelemetryPlugin",
+    "system": "glovebox.box.system.plugin:SystemPlugin",
+    "terminal": "glovebox.box.terminal.plugin:TerminalPlugin",
+    "files": "glovebox.box.files.plugin:FilesPlugin",
+    "mcp": "glovebox.box.mcp.plugin:McpPlugin",
+    "browser": "glovebox.box.browser.plugin:BrowserPlugin",
+    "jupyter": "glovebox.box.notebook.plugin:JupyterPlugin",
+    "agent_skills": "glovebox.box.notebook.skills.plugin:AgentSkillsPlugin",
+    "vscode": "glovebox.box.vscode.plugin:VSCodePlugin",
+}
+#: What every box has.
+ALWAYS = ("telemetry", "system", "terminal", "files", "mcp")
+#: Started before the others are loaded: its shell gets ready in the meantime.
+EARLIEST = "terminal"
+
+
+def find(name: str) -> str:
+    """Where the plugin of that name is: `module:class`.
+
+    Raises:
+        SettingsError: there is no such plugin.
+    """
+    if name in OWN:
+        return OWN[name]
+    installed = _installed()
+    if name in installed:
+        return installed[name]
+    known = [*(own for own in OWN if own not in ALWAYS), *sorted(set(installed) - set(OWN))]
+    raise SettingsError(
+        f"Plugin {name} not found. Known plugins: {', '.join(known)}. "
+        "A plugin of another package must be installed beside Glovebox."
+    )
+
+
+def load(name: str, where: str) -> type[Plugin]:
+    """The class at `module:class`. May raise whatever importing it does.
+
+    Raises:
+        PluginFailed: there is something else.
+    """
+    module, _, path = where.partition(":")
+    found = getattr(importlib.import_module(module), path, None)
+    if not (isinstance(found, type) and issubclass(found, Plugin)):
+        raise PluginFailed(f"{where} is not a plugin: derive a class from glovebox.plugins.Plugin.")
+    if getattr(found, "name", None) != name:
+        raise PluginFailed(f"{where} has the name {getattr(found, 'name', None)!r}, not {name!r}.")
+    return found
+
+
+def _installed() -> dict[str, str]:
+    from importlib.metadata import entry_points
+
+    return {point.name: point.value for point in entry_points(group=GROUP)}

@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.websockets import WebSocket
 
-from glovebox.box import registry
+from glovebox.box import plugin_life
 from glovebox.box.executor import Call, Handler, Observer
 from glovebox.box.plugin import Plugin, Services
 from glovebox.box.plugin_life import MakePlugin, PluginLife
@@ -37,8 +37,8 @@ class Plugins:
         """
         self._services = services
         self._made = only or {}
-        always = () if self._made else registry.ALWAYS
-        self._places = {name: registry.find(name) for name in dict.fromkeys([*always, *names])}
+        always = () if self._made else plugin_life.ALWAYS
+        self._places = {name: plugin_life.find(name) for name in dict.fromkeys([*always, *names])}
         self._lives: dict[str, PluginLife] = {}
         self._background: list[asyncio.Task[None]] = []
 
@@ -54,7 +54,7 @@ class Plugins:
             await self._lives[name].make()
         for name in list(self._places):
             await self._load(name, ())
-            if name == registry.EARLIEST:
+            if name == plugin_life.EARLIEST:
                 await self._begin_first(self._lives[name])
         self._refuse_twice()
         for life in self._lives.values():
@@ -73,7 +73,7 @@ class Plugins:
         if name in self._lives or name in needed_by:
             return
         life = PluginLife(name, self, self._services)
-        await life.load(self._places.get(name) or registry.find(name))
+        await life.load(self._places.get(name) or plugin_life.find(name))
         for needed in life.needs:
             try:
                 await self._load(needed, (*needed_by, name))

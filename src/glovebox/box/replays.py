@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 Run = Callable[[str, bool], Awaitable[bytes]]
 
 
-class Entry(msgspec.Struct, eq=False):
+class KeyedAction(msgspec.Struct, eq=False):
     """An action that was asked for with a key. Without task and result it was begun before a restart."""
 
     action_id: str
@@ -48,7 +48,7 @@ class Replays:
     def __init__(self, path: str | None = None, keep: int = 1000, keep_size: int = 16_000_000) -> None:
         self._keep = keep
         self._keep_size = keep_size
-        self._kept: OrderedDict[str, Entry] = OrderedDict()
+        self._kept: OrderedDict[str, KeyedAction] = OrderedDict()
         self._total = 0
         self._file = LineFile(path) if path else None
         if self._file is not None:
@@ -59,7 +59,7 @@ class Replays:
         if self._file is not None:
             self._file.close()
 
-    def begin(self, key: str, fingerprint: str, run: Run) -> Entry:
+    def begin(self, key: str, fingerprint: str, run: Run) -> KeyedAction:
         """The action of this key; `run` is called only if there is none, or a restart interrupted it.
 
         Raises:
@@ -67,7 +67,7 @@ class Replays:
         """
         entry = self._kept.get(key)
         if entry is None:
-            entry = Entry(uuid.uuid4().hex, fingerprint)
+            entry = KeyedAction(uuid.uuid4().hex, fingerprint)
             self._kept[key] = entry
             self._write(_begun(key, entry))
             entry.task = asyncio.create_task(self._finish(key, entry, run(entry.action_id, False)))
@@ -80,7 +80,7 @@ class Replays:
             entry.task = asyncio.create_task(self._finish(key, entry, run(entry.action_id, True)))
         return entry
 
-    async def _finish(self, key: str, entry: Entry, running: Awaitable[bytes]) -> bytes:
+    async def _finish(self, key: str, entry: KeyedAction, running: Awaitable[bytes]) -> bytes:
         result = await running
         entry.result = result
         self._total += len(result)
@@ -134,7 +134,7 @@ class Replays:
             entry, result = self._kept.get(line.key), bytes(line.result)
             if not result and (entry is None or entry.action_id != line.action_id):
                 self._drop(line.key)  # forgotten in its time, and used anew
-                self._kept[line.key] = Entry(line.action_id, line.fingerprint)
+                self._kept[line.key] = KeyedAction(line.action_id, line.fingerprint)
             elif result and entry is not None and entry.result is None:
                 entry.result = result
                 self._total += len(result)
@@ -165,7 +165,7 @@ class _Line(Message, omit_defaults=True):
 _decode = json_decoder(_Line).decode
 
 
-def _begun(key: str, entry: Entry) -> _Line:
+def _begun(key: str, entry: KeyedAction) -> _Line:
     return _Line(key=key, fingerprint=entry.fingerprint, action_id=entry.action_id)
 
 

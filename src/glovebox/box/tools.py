@@ -46,7 +46,7 @@ class ToolSource(Protocol):
         """What is to be said of those whose tools are not among these: why they cannot be asked."""
 
 
-class Source(Protocol):
+class ToolProvider(Protocol):
     """Who knows where tools of MCP servers come from, and has the shell."""
 
     @property
@@ -72,7 +72,9 @@ class Sessions(Protocol):
 class Toolbox:
     """What models can call in a box: its own abilities, and the tools of MCP servers."""
 
-    def __init__(self, executor: Executor, actions: Collection[type[Action[Any]]], source: Source) -> None:
+    def __init__(
+        self, executor: Executor, actions: Collection[type[Action[Any]]], source: ToolProvider
+    ) -> None:
         """`actions`: those that this box carries out."""
         self.executor = executor
         self._actions = frozenset(actions)

@@ -8,6 +8,6 @@ from __future__ import annotations
 
 from glovebox.bundle.archive import Manifest, digest, manifest
 from glovebox.bundle.cache import ensure
-from glovebox.bundle.places import ROOT
+from glovebox.bundle.layout import ROOT
 
 __all__ = ["ROOT", "Manifest", "digest", "ensure", "manifest"]

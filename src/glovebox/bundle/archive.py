@@ -14,8 +14,8 @@ from pathlib import Path
 import msgspec
 
 import glovebox
-from glovebox.bundle.places import MANIFEST
-from glovebox.bundle.running import Stop
+from glovebox.bundle.layout import MANIFEST
+from glovebox.bundle.subprocesses import Stop
 from glovebox.decoding import decode_json
 from glovebox.errors import NoBundle
 from glovebox.protocol.base import Message

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import re
+import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from glovebox.bundle import archive
-from glovebox.bundle.elf import Linker, elf_files
-from glovebox.bundle.interpreter import copy_interpreter, copy_shell
+from glovebox.bundle.elf import Linker, elf_files, is_elf
+from glovebox.bundle.layout import COMMAND, LIBRARIES, PYTHON, ROOT, TOOLS, site_packages, standard_library
 from glovebox.bundle.packages import copy_packages
-from glovebox.bundle.places import COMMAND, LIBRARIES, PYTHON, ROOT, TOOLS, site_packages
-from glovebox.bundle.preloading import preload
-from glovebox.bundle.pythons import STANDARD, chosen
-from glovebox.bundle.running import Stop, run
+from glovebox.bundle.preload import preload
+from glovebox.bundle.pythons import STANDARD, Python, chosen
+from glovebox.bundle.subprocesses import Stop, run
 from glovebox.errors import NoBundle
 
 #: Hears which step begins, how many are done, and how many there are.
@@ -45,9 +47,9 @@ import sys
 # A Python of the image may be set up by this; ours is not there.
 os.environ.pop("PYTHONHOME", None)
 if os.getpid() == 1:
-    from glovebox.cli import first
+    from glovebox.cli import pid1
 
-    first.stay_behind()
+    pid1.stay_behind()
 places = os.environ.get("PATH", os.defpath)
 if not any(os.access(os.path.join(place, "bash"), os.X_OK) for place in places.split(os.pathsep)):
     os.environ["PATH"] = places + os.pathsep + "{ROOT}/{TOOLS}"
@@ -129,3 +131,91 @@ def _compile(stage: Path, stop: Stop) -> None:
     """Bytecode that is never looked at twice: a bundle is read-only, and its files have no time."""
     command = [sys.executable, "-c", _COMPILE, str(stage), ROOT, str(stage / LIBRARIES), _NOT_COMPILED]
     run(command, stop, what="compiling")
+
+
+#: Parts of the standard library that stay behind; also what a distribution puts there for its own packages.
+_LEFT_OUT = re.compile(
+    r"(test|tests|idlelib|tkinter|turtledemo|turtle\.py|ensurepip|lib2to3|config-.*|__pycache__|.*\.pyc"
+    r"|site-packages|dist-packages|.*\.exe|.*\.a|.*\.o"
+    r"|EXTERNALLY-MANAGED|sitecustomize\.py"
+    r"|(_tkinter|_test\w*|_ctypes_test|_xxtestfuzz|xxlimited\w*|xxsubtype|nis)\..*so)"
+)
+
+
+def copy_interpreter(stage: Path, python: Python, linker: Linker, stop: Stop) -> list[Path]:
+    """Put the interpreter and its standard library into a bundle; its programs."""
+    program = stage / PYTHON
+    program.parent.mkdir(parents=True)
+    shutil.copy(python.program, program)
+    linker.needs(python.program)
+    target = standard_library(stage)
+    shutil.copytree(python.library, target, ignore=_left_out)
+    extensions = python.extensions
+    if not extensions.is_relative_to(python.library) and extensions.is_dir():
+        shutil.copytree(extensions, target / "lib-dynload", ignore=_left_out)
+    for copied in (target / "lib-dynload").iterdir():
+        stop.check()
+        # What cannot be loaded here is not missed elsewhere.
+        if linker.needs(extensions / copied.name):
+            copied.unlink()
+    extend(target / "ssl.py")
+    if "deb_system" in python.schemes:
+        _find_packages(target)
+    return [program]
+
+
+def copy_shell(stage: Path, linker: Linker) -> list[Path]:
+    """Put this machine's bash into a bundle, if it has one; its programs."""
+    found = shutil.which("bash")
+    if found is None or not is_elf(Path(found).resolve()):
+        return []
+    program = stage / TOOLS / "bash"
+    program.parent.mkdir()
+    shutil.copy(found, program)
+    linker.needs(Path(found))
+    return [program]
+
+
+def _left_out(directory: str, names: list[str]) -> set[str]:
+    return {name for name in names if _LEFT_OUT.fullmatch(name)}
+
+
+def _find_packages(target: Path) -> None:
+    """Debian's Python looks for packages elsewhere: lead it to where everyone has them."""
+    elsewhere = target.parent / "python3" / "dist-packages"
+    elsewhere.parent.mkdir()
+    elsewhere.symlink_to(os.path.relpath(target / "site-packages", elsewhere.parent))
+
+
+#: Distributions keep them in different places, and OpenSSL looks only where that of the build machine did.
+_ADDITION = '''
+
+# The runtime is put into images of any distribution. Each keeps its certificates elsewhere.
+_KEPT_AT = (
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+    os.path.join(os.path.dirname(__file__), "site-packages/pip/_vendor/certifi/cacert.pem"),
+)
+
+
+def _set_default_verify_paths(context):
+    """Those that OpenSSL finds; those of the image, or our own; unless the environment names others."""
+    _SSLContext.set_default_verify_paths(context)
+    if "SSL_CERT_FILE" in os.environ or "SSL_CERT_DIR" in os.environ:
+        return
+    for path in _KEPT_AT:
+        if os.path.exists(path):
+            context.load_verify_locations(cafile=path)
+            return
+
+
+SSLContext.set_default_verify_paths = _set_default_verify_paths
+'''
+
+
+def extend(module: Path) -> None:
+    """Let the standard library's `ssl` look there too."""
+    text = module.read_text(encoding="utf-8")
+    module.write_text(text + _ADDITION, encoding="utf-8")

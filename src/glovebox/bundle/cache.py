@@ -17,8 +17,8 @@ import glovebox
 from glovebox.bundle.archive import manifest
 from glovebox.bundle.packages import constraints, own_distribution
 from glovebox.bundle.pythons import mark
-from glovebox.bundle.running import BrokenOff, Stop
-from glovebox.client.backend import Report, RuntimeStatus
+from glovebox.bundle.subprocesses import BrokenOff, Stop
+from glovebox.client.backend import ProgressReport, RuntimeStatus
 from glovebox.errors import NoBundle
 from glovebox.settings.host import HostSettings
 
@@ -30,7 +30,7 @@ KEPT = 2
 LOOK = 0.1
 
 
-async def ensure(settings: HostSettings, report: Report) -> Path:
+async def ensure(settings: HostSettings, report: ProgressReport) -> Path:
     """The bundle to put into images: the one that the settings name, or that of this version.
 
     The first call of a version makes it; that takes a while, and the report hears of it.
@@ -48,7 +48,7 @@ async def ensure(settings: HostSettings, report: Report) -> Path:
     return path
 
 
-async def _make(path: Path, report: Report) -> None:
+async def _make(path: Path, report: ProgressReport) -> None:
     report.status(RuntimeStatus.BUILDING_RUNTIME, "Making the runtime for images. This is done once.")
     loop = asyncio.get_running_loop()
     stop = Stop()

@@ -9,8 +9,8 @@ import sysconfig
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from glovebox.bundle.places import LIBRARIES, ROOT
-from glovebox.bundle.running import Stop, ask
+from glovebox.bundle.layout import LIBRARIES, ROOT
+from glovebox.bundle.subprocesses import Stop, ask
 from glovebox.errors import NoBundle
 
 MAGIC = b"\x7fELF"

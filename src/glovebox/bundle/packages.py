@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import glovebox
-from glovebox.bundle.places import site_packages
-from glovebox.bundle.running import Stop, run
+from glovebox.bundle.layout import site_packages
+from glovebox.bundle.subprocesses import Stop, run
 from glovebox.errors import NoBundle
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from glovebox.bundle.running import ask
+from glovebox.bundle.subprocesses import ask
 from glovebox.decoding import convert, decode_json
 from glovebox.errors import NoBundle
 from glovebox.protocol.base import Message

@@ -17,7 +17,7 @@ _LARGEST = 16 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Engine:
+class EngineAddress:
     """Where an engine may answer: a socket of this machine, or a host and a port."""
 
     address: str
@@ -75,16 +75,16 @@ class Engine:
         return socket.create_connection((host.strip("[]"), int(port)), seconds)
 
 
-def candidates(settings: HostSettings) -> Iterator[Engine]:
+def candidates(settings: HostSettings) -> Iterator[EngineAddress]:
     """Where an engine may be: where the environment says, or else in the usual places."""
     if settings.engine:
-        yield Engine(settings.engine)
+        yield EngineAddress(settings.engine)
         return
     paths = ["/var/run/docker.sock"]
     if own := settings.environment.get("XDG_RUNTIME_DIR"):
         paths += [f"{own}/docker.sock", f"{own}/podman/podman.sock"]
     for path in (*paths, "/run/podman/podman.sock", f"{settings.home}/.docker/run/docker.sock"):
-        yield Engine(f"unix://{path}")
+        yield EngineAddress(f"unix://{path}")
 
 
 def is_usable(settings: HostSettings) -> bool:

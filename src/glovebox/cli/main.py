@@ -9,30 +9,30 @@ import sys
 from collections.abc import Sequence
 
 from glovebox import __version__
-from glovebox.cli import first
+from glovebox.cli import pid1
 
 #: 128 and SIGPIPE, as of any program that is not read to its end.
 BROKEN_PIPE = 141
 
 #: Every command, in the order in which they are told, with the module that adds it (and perhaps others).
 COMMANDS = {
-    "run": "glovebox.cli.run",
-    "shell": "glovebox.cli.shell",
-    "ls": "glovebox.cli.boxes",
-    "stop": "glovebox.cli.boxes",
-    "rm": "glovebox.cli.boxes",
-    "pause": "glovebox.cli.boxes",
-    "resume": "glovebox.cli.boxes",
-    "logs": "glovebox.cli.logs",
-    "cp": "glovebox.cli.cp",
-    "attach": "glovebox.cli.attach",
-    "serve": "glovebox.cli.serve",
-    "hub": "glovebox.cli.hub",
-    "mcp": "glovebox.cli.mcp",
-    "bundle": "glovebox.cli.bundle",
-    "vscode": "glovebox.cli.vscode",
-    "doctor": "glovebox.cli.doctor",
-    "completion": "glovebox.cli.completion",
+    "run": "glovebox.cli.commands.run",
+    "shell": "glovebox.cli.commands.shell",
+    "ls": "glovebox.cli.commands.boxes",
+    "stop": "glovebox.cli.commands.boxes",
+    "rm": "glovebox.cli.commands.boxes",
+    "pause": "glovebox.cli.commands.boxes",
+    "resume": "glovebox.cli.commands.boxes",
+    "logs": "glovebox.cli.commands.logs",
+    "cp": "glovebox.cli.commands.cp",
+    "attach": "glovebox.cli.commands.attach",
+    "serve": "glovebox.cli.commands.serve",
+    "hub": "glovebox.cli.commands.hub",
+    "mcp": "glovebox.cli.commands.mcp",
+    "bundle": "glovebox.cli.commands.bundle",
+    "vscode": "glovebox.cli.commands.vscode",
+    "doctor": "glovebox.cli.commands.doctor",
+    "completion": "glovebox.cli.commands.completion",
 }
 
 EXAMPLES = """\
@@ -62,7 +62,7 @@ def build_parser(command: str = "") -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and give its exit status."""
-    first.stay_behind()
+    pid1.stay_behind()
     given = sys.argv[1:] if argv is None else argv
     arguments = build_parser(given[0] if given else "").parse_args(given)
     try:

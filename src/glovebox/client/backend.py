@@ -32,7 +32,7 @@ class RuntimeStatus(StrEnum):
     ERROR_RUNTIME_DISCONNECTED = "STATUS$ERROR_RUNTIME_DISCONNECTED"
 
 
-class Report(Protocol):
+class ProgressReport(Protocol):
     """Hears how a start goes on."""
 
     def status(self, status: RuntimeStatus, message: str = "", level: Level = "info") -> None:
@@ -127,7 +127,7 @@ class Backend(Protocol):
     def name(self) -> str:
         """What it is called in entry points and on command lines."""
 
-    async def start(self, spec: BoxSpec, report: Report) -> Sandbox:
+    async def start(self, spec: BoxSpec, report: ProgressReport) -> Sandbox:
         """Start a box; it answers when this returns. If this fails or is cancelled, nothing is left.
 
         Raises:

@@ -14,7 +14,7 @@ import shlex
 from collections.abc import Container
 from typing import Literal
 
-from glovebox.client.asking import Asked
+from glovebox.client.protocols import BoxClient
 from glovebox.client.shell import ran_aside
 from glovebox.errors import ClientError
 from glovebox.protocol.base import Message
@@ -104,7 +104,7 @@ class GitDiff(Message):
     original: str
 
 
-async def get_git_changes(box: Asked, cwd: str | None) -> list[GitChange] | None:
+async def get_git_changes(box: BoxClient, cwd: str | None) -> list[GitChange] | None:
     """The files that changed below a directory, by path: in its repository, and in those directly below it.
 
     None if no directory is given, or git cannot tell.
@@ -123,7 +123,7 @@ async def get_git_changes(box: Asked, cwd: str | None) -> list[GitChange] | None
     return changes(told)
 
 
-async def get_git_diff(box: Asked, file_path: str, cwd: str | None) -> GitDiff:
+async def get_git_diff(box: BoxClient, file_path: str, cwd: str | None) -> GitDiff:
     """A file of a repository as it is, and as it was.
 
     Raises:
@@ -143,7 +143,7 @@ async def get_git_diff(box: Asked, file_path: str, cwd: str | None) -> GitDiff:
     return GitDiff(modified=modified, original=original)
 
 
-async def get_workspace_branch(box: Asked, primary_repo_path: str | None = None) -> str | None:
+async def get_workspace_branch(box: BoxClient, primary_repo_path: str | None = None) -> str | None:
     """The branch that is checked out in the workspace, or in a repository below it; None if there is none."""
     cwd = posixpath.join(box.workspace, primary_repo_path or "")
     end = await ran_aside(box, "git branch --show-current", cwd=cwd)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 
-from glovebox.client.asking import Asked
 from glovebox.client.backend import RuntimeStatus
+from glovebox.client.protocols import BoxClient
 from glovebox.client.shell import ran
 from glovebox.protocol.actions import FileReadAction, FileWriteAction
 from glovebox.protocol.observations import ErrorObservation
@@ -29,7 +29,7 @@ echo "Warning: {SCRIPT} not found or not executable"
 exit 0"""
 
 
-async def maybe_setup_git_hooks(box: Asked) -> bool:
+async def maybe_setup_git_hooks(box: BoxClient) -> bool:
     """Install the hook if the repository has a script for it; whether it did. A failure is only logged."""
     if isinstance(await box.execute(FileReadAction(path=SCRIPT)), ErrorObservation):
         return False
@@ -51,7 +51,7 @@ async def maybe_setup_git_hooks(box: Asked) -> bool:
     return True
 
 
-async def _kept_own(box: Asked) -> bool:
+async def _kept_own(box: BoxClient) -> bool:
     """Put a hook that somebody else installed aside, unless there is none; whether that worked."""
     there = await box.execute(FileReadAction(path=HOOK))
     if isinstance(there, ErrorObservation):
@@ -65,7 +65,7 @@ async def _kept_own(box: Asked) -> bool:
     return kept and await _done(box, f"chmod +x {KEPT_HOOK}", "Failed to make preserved hook executable")
 
 
-async def _done(box: Asked, command: str, complaint: str) -> bool:
+async def _done(box: BoxClient, command: str, complaint: str) -> bool:
     end = await ran(box, command)
     if end.exit_code != 0:
         log.error("%s: %s", complaint, end.output)

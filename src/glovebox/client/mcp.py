@@ -9,7 +9,7 @@ from typing import Protocol
 
 import msgspec
 
-from glovebox.client.asking import Asked
+from glovebox.client.protocols import BoxClient
 from glovebox.decoding import decode_json
 from glovebox.errors import BadAnswer
 from glovebox.protocol.base import Message
@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 _LIMIT = 60.0
 
 
-class StdioServer(Message):
+class StdioServerConfig(Message):
     """A program that the box starts."""
 
     name: str
@@ -32,7 +32,7 @@ class StdioServer(Message):
         return f"StdioServer(name={self.name!r}, command={self.command!r})"
 
 
-class RemoteServer(Message):
+class RemoteServerConfig(Message):
     """An address that the agent connects to."""
 
     url: str
@@ -47,12 +47,12 @@ class RemoteServer(Message):
 class McpConfig(Message):
     """All MCP servers of an agent, by the way they are spoken to."""
 
-    stdio_servers: tuple[StdioServer, ...] = ()
-    sse_servers: tuple[RemoteServer, ...] = ()
-    shttp_servers: tuple[RemoteServer, ...] = ()
+    stdio_servers: tuple[StdioServerConfig, ...] = ()
+    sse_servers: tuple[RemoteServerConfig, ...] = ()
+    shttp_servers: tuple[RemoteServerConfig, ...] = ()
 
 
-class Reached(Asked, Protocol):
+class Reached(BoxClient, Protocol):
     """A box whose address and key are known."""
 
     @property
@@ -68,16 +68,16 @@ class _Update(Message):
     router_error_log: str = ""
 
 
-class McpServers:
+class StartedServers:
     """The programs that one box was told to start."""
 
     def __init__(self, box: Reached, config: McpConfig | None = None) -> None:
         self._box = box
         self._config = config or McpConfig()
-        self._posted: tuple[StdioServer, ...] = ()
+        self._posted: tuple[StdioServerConfig, ...] = ()
         self._posting = asyncio.Lock()
 
-    async def get_mcp_config(self, extra_stdio_servers: Iterable[StdioServer] = ()) -> McpConfig:
+    async def get_mcp_config(self, extra_stdio_servers: Iterable[StdioServerConfig] = ()) -> McpConfig:
         """What an agent connects to: the servers at addresses, and the box for all programs together.
 
         The box is told of programs that it does not know yet. Those it knows stay, unless one of the same
@@ -95,10 +95,10 @@ class McpServers:
         if not posted:
             return self._config
         address = f"{self._box.url.rstrip('/')}/mcp/sse"
-        box = RemoteServer(url=address, api_key=self._box.session_api_key or None)
+        box = RemoteServerConfig(url=address, api_key=self._box.session_api_key or None)
         return msgspec.structs.replace(self._config, sse_servers=(*self._config.sse_servers, box))
 
-    async def _post(self, servers: tuple[StdioServer, ...]) -> None:
+    async def _post(self, servers: tuple[StdioServerConfig, ...]) -> None:
         body = msgspec.json.encode(sorted(servers, key=lambda server: server.name))
         answer = await self._box.call("POST", "/update_mcp_server", body=body, limit=_LIMIT)
         try:

@@ -14,15 +14,15 @@ from typing import Any, Literal
 
 import msgspec
 
+from glovebox.archives.zip_reader import checked_listing
 from glovebox.client.repository import Provider, remote_url, without_secrets
 from glovebox.client.shell import ran_aside, ran_unattended
-from glovebox.client.transfer import Transfers, copy_from, list_files
-from glovebox.client.unpacking import BROKEN
+from glovebox.client.transfer.files import Transfers, copy_from, list_files
+from glovebox.client.transfer.unzip import BROKEN
 from glovebox.errors import BadArchive, GloveboxError, TransferError
 from glovebox.protocol.actions import FileReadAction
 from glovebox.protocol.base import Message
 from glovebox.protocol.observations import ErrorObservation
-from glovebox.protocol.zip_reading import checked_listing
 
 log = logging.getLogger(__name__)
 

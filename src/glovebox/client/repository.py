@@ -10,9 +10,9 @@ import string
 from typing import Literal
 from urllib.parse import quote, unquote, urlsplit
 
-from glovebox.client.asking import Asked
 from glovebox.client.backend import RuntimeStatus
 from glovebox.client.hooks import maybe_setup_git_hooks
+from glovebox.client.protocols import BoxClient
 from glovebox.client.shell import Ran, masking, ran, ran_unattended, without_tokens
 from glovebox.errors import ClientError
 from glovebox.protocol.actions import CmdRunAction, FileReadAction
@@ -66,7 +66,7 @@ def _login(provider: Provider, token: str) -> str:
 
 
 async def initialize_repository(
-    box: Asked, *, url: str | None = None, repository: str | None = None, branch: str | None = None
+    box: BoxClient, *, url: str | None = None, repository: str | None = None, branch: str | None = None
 ) -> str:
     """Clone a repository, have it set itself up, and install its hooks; the name of its directory.
 
@@ -80,7 +80,7 @@ async def initialize_repository(
 
 
 async def clone_or_init_repo(
-    box: Asked,
+    box: BoxClient,
     *,
     url: str | None = None,
     repository: str | None = None,
@@ -122,7 +122,7 @@ def _directory_name(repository: str) -> str:
     return name
 
 
-async def _clone(box: Asked, url: str, path: str, branch: str | None, limit: float) -> None:
+async def _clone(box: BoxClient, url: str, path: str, branch: str | None, limit: float) -> None:
     where, source = shlex.quote(path), shlex.quote(url)
     cloned = await ran_unattended(box, f"git clone {source} {where}", limit=limit)
     if cloned.exit_code == -1 or (cloned.exit_code != 0 and not await _is_clone_of(box, url, where)):
@@ -136,7 +136,7 @@ async def _clone(box: Asked, url: str, path: str, branch: str | None, limit: flo
         raise _failed("given its address", url, set_url)
 
 
-async def _is_clone_of(box: Asked, url: str, where: str) -> bool:
+async def _is_clone_of(box: BoxClient, url: str, where: str) -> bool:
     """Whether a clone failed because it had been made before: a workspace may outlive its box."""
     told = await ran(box, f"git -C {where} remote get-url origin")
     lines = told.output.split()
@@ -159,7 +159,7 @@ def without_secrets(url: str, text: str) -> str:
     return without_tokens(masking({*given, *map(unquote, given)})(text))
 
 
-async def maybe_run_setup_script(box: Asked) -> CmdOutputObservation | ErrorObservation | None:
+async def maybe_run_setup_script(box: BoxClient) -> CmdOutputObservation | ErrorObservation | None:
     """Run the repository's script that sets things up; what it came to, or None if there is none."""
     found = await box.execute(FileReadAction(path=SETUP_SCRIPT))
     if isinstance(found, ErrorObservation):

@@ -14,20 +14,21 @@ from urllib.parse import quote
 import aiohttp
 import msgspec
 
-from glovebox.client import executing, registry
-from glovebox.client.answers import UnknownAnswer, decoded
+from glovebox.client import registry
 from glovebox.client.backend import Backend, RuntimeStatus, Sandbox
 from glovebox.client.chores import Chores
-from glovebox.client.connection import Connection
-from glovebox.client.drafting import LLM_BASED_EDIT, Draft
-from glovebox.client.events import EventStream
+from glovebox.client.connection import execute
+from glovebox.client.connection.answers import UnknownAnswer, decoded
+from glovebox.client.connection.events import EventStream
+from glovebox.client.connection.http import Connection
+from glovebox.client.connection.retry import PATIENCE
+from glovebox.client.connection.streaming import ActionStream
+from glovebox.client.draft_editor import LLM_BASED_EDIT, Draft
 from glovebox.client.facts import Facts
-from glovebox.client.linting import Lint
-from glovebox.client.mcp import McpConfig, McpServers
-from glovebox.client.patience import PATIENCE
-from glovebox.client.reporting import ProgressCallback, Reporter, StatusCallback
+from glovebox.client.lint import Lint
+from glovebox.client.mcp import McpConfig, StartedServers
+from glovebox.client.progress import ProgressCallback, Reporter, StatusCallback
 from glovebox.client.spec import BoxSpec
-from glovebox.client.streaming import ActionStream
 from glovebox.client.tasks import task_tracking
 from glovebox.client.verbs import EditFields, Verbs, made
 from glovebox.errors import (
@@ -111,7 +112,7 @@ class Runtime(Facts, Verbs, Chores):
         self._closing: asyncio.Task[None] | None = None
         self._token = ""
         self._draft, self._lint, self._tasks = draft, lint, tasks
-        self.mcp_servers = McpServers(self, mcp)
+        self.mcp_servers = StartedServers(self, mcp)
 
     # Its life.
 
@@ -239,7 +240,7 @@ class Runtime(Facts, Verbs, Chores):
             Interrupted: the box was restarted, and whether the action took effect is not known.
             GloveboxError: it could not be carried out; its class says why.
         """
-        return await executing.execute(self._asked(), action, self.timeout)
+        return await execute.execute(self._asked(), action, self.timeout)
 
     async def run_action(self, action: Action[Any]) -> Observation:
         """The same by the rules of the contract, for whatever an agent comes up with.
@@ -252,7 +253,7 @@ class Runtime(Facts, Verbs, Chores):
         """
         if isinstance(action, TaskTrackingAction) and self._tasks is not None:
             return await task_tracking(action, self._tasks)
-        answer = executing.unasked(action)
+        answer = execute.unasked(action)
         if answer is not None:
             return answer
         try:
@@ -261,12 +262,12 @@ class Runtime(Facts, Verbs, Chores):
             observation: Observation = await self.execute(action)
         except UnknownAction:
             return ErrorObservation(
-                content=f"Action {action.action} does not exist.", error_id=executing.BAD_ACTION
+                content=f"Action {action.action} does not exist.", error_id=execute.BAD_ACTION
             )
         except UnsupportedAction:
             return ErrorObservation(
                 content=f"Action {action.action} is not supported in the current runtime.",
-                error_id=executing.BAD_ACTION,
+                error_id=execute.BAD_ACTION,
             )
         return observation
 

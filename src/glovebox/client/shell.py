@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from glovebox.client.asking import Asked
+from glovebox.client.protocols import BoxClient
 from glovebox.decoding import decode_json
 from glovebox.errors import ClientError, GloveboxError
 from glovebox.logs import Mask
@@ -35,18 +35,18 @@ class Ran(Message):
     output: str
 
 
-async def ran(box: Asked, command: str, *, limit: float | None = None) -> Ran:
+async def ran(box: BoxClient, command: str, *, limit: float | None = None) -> Ran:
     """Run a command in the persistent shell."""
     return outcome(await box.execute(CmdRunAction(command=command, timeout=limit)))
 
 
-async def ran_aside(box: Asked, command: str, *, cwd: str | None = None, limit: float = 60.0) -> Ran:
+async def ran_aside(box: BoxClient, command: str, *, cwd: str | None = None, limit: float = 60.0) -> Ran:
     """Run a command in a shell of its own, whose output is not clipped."""
     action = CmdRunAction(command=command, cwd=cwd, is_static=True, hidden=True, blocking=True, timeout=limit)
     return outcome(await box.execute(action))
 
 
-async def ran_unattended(box: Asked, command: str, *, limit: float) -> Ran:
+async def ran_unattended(box: BoxClient, command: str, *, limit: float) -> Ran:
     """Run a command in the persistent shell. If it asks a question it is ended: nobody is there to answer."""
     deadline = time.monotonic() + limit
     end = await box.execute(CmdRunAction(command=command, timeout=limit))
@@ -76,7 +76,7 @@ def _runs_on(observation: CmdOutputObservation) -> bool:
     return told.exit_code == -1 and bool(told.suffix) and not told.suffix.startswith(_ENDED)
 
 
-async def _question(box: Asked) -> str | None:
+async def _question(box: BoxClient) -> str | None:
     """What the running command wants to be told; None if it does not wait, or nobody knows."""
     try:
         session = decode_json(await box.call("GET", "/sessions/main"), SessionInfo)

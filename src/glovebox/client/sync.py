@@ -18,10 +18,10 @@ from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Protocol, Self, TypeVar
 
 from glovebox.client.backend import RuntimeStatus, Sandbox
-from glovebox.client.events import Happening
+from glovebox.client.connection.events import Happening
+from glovebox.client.connection.streaming import Progress
 from glovebox.client.facts import Facts
 from glovebox.client.runtime import Runtime
-from glovebox.client.streaming import Progress
 from glovebox.errors import GloveboxError
 from glovebox.protocol.base import Action, ObservationT
 from glovebox.protocol.observations import ErrorObservation

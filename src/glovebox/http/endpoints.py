@@ -28,7 +28,7 @@ class Parameter(msgspec.Struct, frozen=True):
     required: bool = False
 
 
-class Answer(msgspec.Struct, frozen=True):
+class Reply(msgspec.Struct, frozen=True):
     """A status an endpoint may answer with: a struct type, a JSON schema, or another media type."""
 
     help: str
@@ -43,7 +43,7 @@ class Endpoint(msgspec.Struct, frozen=True):
     path: str
     handle: Handle
     summary: str
-    answers: Mapping[int, Answer]
+    answers: Mapping[int, Reply]
     description: str = ""
     #: Exempt from the key: for probes that have none.
     open: bool = False
@@ -63,6 +63,6 @@ class Socket(msgspec.Struct, frozen=True):
     handle: HandleSocket
 
 
-UNEXPECTED = Answer("The request could not be understood.", ErrorBody)
-INVALID = Answer("A parameter or the body is not of the right form.", ValidationErrorBody)
-FAILED = Answer("It could not be done; `detail` says why.", ErrorBody)
+UNEXPECTED = Reply("The request could not be understood.", ErrorBody)
+INVALID = Reply("A parameter or the body is not of the right form.", ValidationErrorBody)
+FAILED = Reply("It could not be done; `detail` says why.", ErrorBody)

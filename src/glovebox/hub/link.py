@@ -19,7 +19,7 @@ from glovebox.errors import (
     WindowPaused,
     WindowUnresponsive,
 )
-from glovebox.hub.hands import LIMIT, AnswerT, Refused
+from glovebox.hub.window_client import LIMIT, AnswerT, OrderRefused
 from glovebox.protocol.window import (
     Answer,
     Cancelled,
@@ -291,7 +291,7 @@ def _failure(told: Failed) -> Exception:
         return WindowPaused(message)
     if told.code == "disconnected":
         return WindowLeft(message)
-    return Refused(told.code, message)
+    return OrderRefused(told.code, message)
 
 
 def _kind(said: Order | Answer) -> str:

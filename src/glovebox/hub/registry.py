@@ -38,7 +38,7 @@ class Remembered(Message):
 
 
 @dataclass(slots=True)
-class Entry:
+class WindowEntry:
     """A window. Times of its life are the clock's; those that are told are seconds since 1970."""
 
     id: str
@@ -58,7 +58,7 @@ class Entry:
     silent: bool = False
 
 
-class Refused(Exception):
+class RegistrationRefused(Exception):
     """A window may not connect."""
 
     def __init__(self, code: Refusal) -> None:
@@ -79,12 +79,14 @@ class Registry:
         self._clock = clock
         self._wall = wall
         self._most = most
-        self._entries: dict[str, Entry] = {}
+        self._entries: dict[str, WindowEntry] = {}
         self._gone: dict[str, str] = {}
 
     # Coming and going.
 
-    def register(self, said: Registration, known_id: str = "", known_secret: str = "") -> tuple[Entry, str]:
+    def register(
+        self, said: Registration, known_id: str = "", known_secret: str = ""
+    ) -> tuple[WindowEntry, str]:
         """Take in a window, as the one that it was before if it proves that; and its secret.
 
         Raises:
@@ -102,7 +104,7 @@ class Registry:
             raise WindowError(
                 f"The hub knows {self._most} windows already. Close some, or start another hub for this one."
             )
-        entry = Entry(
+        entry = WindowEntry(
             id=secrets.token_hex(8),
             digest=self._digest(secret),
             registration=said,
@@ -114,7 +116,7 @@ class Registry:
         self._entries[entry.id] = entry
         return entry, secret
 
-    def unanswered(self, entry: Entry) -> list[Entry]:
+    def unanswered(self, entry: WindowEntry) -> list[WindowEntry]:
         """Earlier registrations of the same window that it never used, as it did not get the answer.
 
         One that was ever connected is not among them: only its secret proves that a window is the same.
@@ -126,7 +128,7 @@ class Registry:
             if one.registration.instance == same and one is not entry and not one.met
         ]
 
-    def connect(self, window_id: str, secret: str) -> Entry:
+    def connect(self, window_id: str, secret: str) -> WindowEntry:
         """A window has opened its socket.
 
         Raises:
@@ -134,39 +136,39 @@ class Registry:
         """
         entry = self._entries.get(window_id)
         if entry is None:
-            raise Refused("unknown_window")
+            raise RegistrationRefused("unknown_window")
         if not self._proves(entry, secret):
-            raise Refused("wrong_secret")
+            raise RegistrationRefused("wrong_secret")
         entry.connected = entry.met = True
         entry.silent = False
         entry.since = entry.heard = self._clock()
         entry.seen = self._wall()
         return entry
 
-    def disconnected(self, entry: Entry) -> None:
+    def disconnected(self, entry: WindowEntry) -> None:
         """Its socket is closed."""
         entry.connected = False
         entry.since = self._clock()
 
-    def changed(self, entry: Entry, *, paused: bool, trusted: bool, folders: list[Folder]) -> None:
+    def changed(self, entry: WindowEntry, *, paused: bool, trusted: bool, folders: list[Folder]) -> None:
         """Something about it is different now."""
         entry.paused = paused
         entry.registration = structs.replace(entry.registration, trusted=trusted, folders=folders)
 
-    def heartbeat(self, entry: Entry) -> None:
+    def heartbeat(self, entry: WindowEntry) -> None:
         """Its main thread has just answered."""
         entry.heard = self._clock()
         entry.seen = self._wall()
         entry.silent = False
 
-    def remove(self, entry: Entry, why: str) -> None:
+    def remove(self, entry: WindowEntry, why: str) -> None:
         """It is gone."""
         if self._entries.pop(entry.id, None) is not None:
             self._gone[entry.id] = why
             for oldest in list(self._gone)[:-MOST_GONE]:
                 del self._gone[oldest]
 
-    def look(self, late: float = 0.0) -> list[tuple[Entry, str]]:
+    def look(self, late: float = 0.0) -> list[tuple[WindowEntry, str]]:
         """Windows that have been waited for long enough, and what there is to say of each.
 
         `late`: for how long the hub itself stood still. Nobody was heard meanwhile, so it does not count.
@@ -185,7 +187,7 @@ class Registry:
 
     # What is known.
 
-    def find(self, window_id: str) -> Entry:
+    def find(self, window_id: str) -> WindowEntry:
         """A window.
 
         Raises:
@@ -202,7 +204,7 @@ class Registry:
             )
         return entry
 
-    def proven(self, window_id: str, secret: str) -> Entry:
+    def proven(self, window_id: str, secret: str) -> WindowEntry:
         """A window that proves who it is.
 
         Raises:
@@ -213,11 +215,11 @@ class Registry:
             raise NoSuchWindow(f"No VS Code window has the id {window_id!r} and this secret. Register again.")
         return entry
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[WindowEntry]:
         """All of them, the oldest first."""
         return list(self._entries.values())
 
-    def status(self, entry: Entry) -> WindowStatus:
+    def status(self, entry: WindowEntry) -> WindowStatus:
         """How it is."""
         if not entry.connected:
             return "away" if entry.met else "waiting"
@@ -225,7 +227,7 @@ class Registry:
             return "unresponsive"
         return "paused" if entry.paused else "connected"
 
-    def window(self, entry: Entry) -> Window:
+    def window(self, entry: WindowEntry) -> Window:
         """The window as it is listed."""
         said = entry.registration
         return Window(
@@ -254,7 +256,7 @@ class Registry:
         """Take over what an earlier hub knew; the windows have the grace time to come back."""
         now = self._clock()
         for one in list(kept)[: self._most]:
-            self._entries[one.id] = Entry(
+            self._entries[one.id] = WindowEntry(
                 id=one.id,
                 digest=one.digest,
                 registration=one.registration,
@@ -265,11 +267,11 @@ class Registry:
                 met=True,
             )
 
-    def _silent_from(self, entry: Entry) -> float:
+    def _silent_from(self, entry: WindowEntry) -> float:
         return entry.heard + MISSED_HEARTBEATS * self.heartbeat_seconds
 
     def _digest(self, secret: str) -> str:
         return hmac.new(self._key, secret.encode("utf-8", "replace"), hashlib.sha256).hexdigest()
 
-    def _proves(self, entry: Entry, secret: str) -> bool:
+    def _proves(self, entry: WindowEntry, secret: str) -> bool:
         return hmac.compare_digest(entry.digest, self._digest(secret))

@@ -21,11 +21,11 @@ from glovebox.hub.state import StateDir
 from glovebox.hub.windows import Windows
 from glovebox.protocol.window import Window
 from glovebox.secret_environment import forbid_inspection
-from glovebox.server import looping
-from glovebox.server.binding import address_of, bind
+from glovebox.server import port
 from glovebox.server.connection import Limits
-from glovebox.server.listening import SignalledServer, server_config
-from glovebox.server.quick_uvicorn import Config
+from glovebox.server.lazy_uvicorn import Config
+from glovebox.server.port import address_of, bind
+from glovebox.server.uvicorn import SignalledServer, server_config
 from glovebox.settings import Settings
 from glovebox.settings.hub import HubSettings
 
@@ -140,6 +140,6 @@ def main(settings: HubSettings, announce: Announce) -> None:
     """
     state = StateDir(settings.state_dir)
     try:
-        looping.run(serve(settings, state, announce))
+        port.run(serve(settings, state, announce))
     finally:
         state.close()

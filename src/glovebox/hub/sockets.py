@@ -14,7 +14,7 @@ from starlette.types import ASGIApp
 
 from glovebox.decoding import convert
 from glovebox.http.parameters import InvalidParameter
-from glovebox.hub.registry import Refused
+from glovebox.hub.registry import RegistrationRefused
 from glovebox.hub.windows import OpenWindow, Windows
 from glovebox.protocol.base import Message
 from glovebox.protocol.window import Changed, Hello, Leaving
@@ -110,7 +110,7 @@ class Sockets:
         socket = _Socket(self._server, sid)
         try:
             window = self._windows.connect(str(shown.get("id", "")), str(shown.get("secret", "")), socket)
-        except Refused as refused:
+        except RegistrationRefused as refused:
             raise Refusal(refused.code) from None
         self._held[sid] = window, socket
 

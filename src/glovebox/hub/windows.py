@@ -4,21 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import ntpath
+import posixpath
 import time
+import unicodedata
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from msgspec import structs
 from starlette.types import ASGIApp
 
+from glovebox.box.box import Box
+from glovebox.box.startup import Startup
 from glovebox.box.threads import Threads
 from glovebox.errors import WindowError, WindowLeft, WindowLost
-from glovebox.hub.boxes import WindowBox
-from glovebox.hub.introduction import checked, checked_folders
+from glovebox.http.parameters import InvalidParameter
 from glovebox.hub.link import Peer, WindowLink
-from glovebox.hub.registry import Entry, Registry
+from glovebox.hub.registry import Registry, WindowEntry
 from glovebox.hub.state import StateDir
+from glovebox.hub.window.plugin import WindowPlugin
+from glovebox.hub.window_client import Hands
 from glovebox.protocol.base import Message
-from glovebox.protocol.window import Changed, Heartbeat, Hello, Registered, Registration, Window
+from glovebox.protocol.window import Changed, Folder, Heartbeat, Hello, Registered, Registration, Window
+from glovebox.server.app import create_app
 from glovebox.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -44,7 +52,9 @@ class HubStats(Message):
 class OpenWindow:
     """A window, with what a hub has of it."""
 
-    def __init__(self, entry: Entry, registry: Registry, settings: MakeSettings, turns: asyncio.Lock) -> None:
+    def __init__(
+        self, entry: WindowEntry, registry: Registry, settings: MakeSettings, turns: asyncio.Lock
+    ) -> None:
         self.entry = entry
         self.link = WindowLink(lambda: registry.window(entry))
         self.box = WindowBox(self.link, lambda: settings(registry.window(entry)), turns)
@@ -213,7 +223,7 @@ class Windows:
         await self._save()
         await asyncio.gather(*(window.box.close() for window in self._open.values()))
 
-    def _new(self, entry: Entry) -> OpenWindow:
+    def _new(self, entry: WindowEntry) -> OpenWindow:
         return OpenWindow(entry, self._registry, self._settings, self._turns)
 
     def _detach(self, window: OpenWindow) -> None:
@@ -222,7 +232,7 @@ class Windows:
         self._registry.disconnected(window.entry)
         self._log_state(window)
 
-    def _remove(self, entry: Entry, kind: type[WindowError], why: str) -> None:
+    def _remove(self, entry: WindowEntry, kind: type[WindowError], why: str) -> None:
         window = self._open.pop(entry.id)
         self._registry.remove(entry, why)
         window.link.end(kind, f"The VS Code window {entry.registration.name!r} is gone. {why}")
@@ -253,3 +263,101 @@ class Windows:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+MOST_FOLDERS = 100
+MOST_CAPABILITIES = 100
+LONGEST_NAME = 1000
+LONGEST_PATH = 4096
+LONGEST_WORD = 200
+
+
+def checked(said: Registration) -> Registration:
+    """A registration without control characters in its names.
+
+    Raises:
+        InvalidParameter: something in it is too long, or is not what it should be.
+    """
+    if not said.instance:
+        raise _wrong("instance", "Input should not be empty")
+    if len(said.capabilities) > MOST_CAPABILITIES:
+        raise _wrong("capabilities", f"There should be at most {MOST_CAPABILITIES}")
+    return structs.replace(
+        said,
+        instance=_clean("instance", said.instance, LONGEST_WORD),
+        name=_clean("name", said.name, LONGEST_NAME),
+        folders=checked_folders(said.folders),
+        vscode_version=_clean("vscode_version", said.vscode_version, LONGEST_WORD),
+        extension_version=_clean("extension_version", said.extension_version, LONGEST_WORD),
+        capabilities=[_clean("capabilities", one, LONGEST_WORD) for one in said.capabilities],
+        app=_clean("app", said.app, LONGEST_WORD),
+        remote=_clean("remote", said.remote, LONGEST_WORD),
+    )
+
+
+def checked_folders(folders: list[Folder]) -> list[Folder]:
+    """Folders without control characters in their names; their paths are left as they are.
+
+    Raises:
+        InvalidParameter: there are too many, or one has no absolute path.
+    """
+    if len(folders) > MOST_FOLDERS:
+        raise _wrong("folders", f"There should be at most {MOST_FOLDERS}")
+    for folder in folders:
+        path = folder.path
+        absolute = posixpath.isabs(path) or (ntpath.isabs(path) and bool(ntpath.splitdrive(path)[0]))
+        if not absolute or "\0" in path or len(path) > LONGEST_PATH:
+            raise _wrong("folders", f"Input should be an absolute path of at most {LONGEST_PATH} characters")
+    return [structs.replace(one, name=_clean("folders", one.name, LONGEST_NAME)) for one in folders]
+
+
+def _clean(field: str, text: str, most: int) -> str:
+    if len(text) > most:
+        raise _wrong(field, f"Input should have at most {most} characters")
+    return "".join(" " if unicodedata.category(one) in ("Cc", "Cs", "Zl", "Zp") else one for one in text)
+
+
+def _wrong(field: str, problem: str) -> InvalidParameter:
+    return InvalidParameter("value_error", ("body", field), problem, None)
+
+
+class WindowBox:
+    """The box of one window."""
+
+    def __init__(self, hands: Hands, settings: Callable[[], Settings], turns: asyncio.Lock) -> None:
+        """`turns`: opening one takes time, so they take turns, and others are heard in between."""
+        self._hands = hands
+        self._settings = settings
+        self._turns = turns
+        self._opening: asyncio.Task[tuple[Box, ASGIApp]] | None = None
+
+    async def app(self) -> ASGIApp:
+        """What serves it."""
+        failed = self._opening is not None and self._opening.done() and self._opening.exception() is not None
+        if self._opening is None or failed:
+            self._opening = asyncio.create_task(self._open())
+        return (await asyncio.shield(self._opening))[1]
+
+    async def close(self) -> None:
+        """End it."""
+        if self._opening is not None:
+            await asyncio.wait([self._opening])
+            if self._opening.exception() is None:
+                await self._opening.result()[0].close()
+
+    async def _open(self) -> tuple[Box, ASGIApp]:
+        async with self._turns:
+            await asyncio.sleep(0)
+            return await self._opened()
+
+    async def _opened(self) -> tuple[Box, ASGIApp]:
+        startup = Startup()
+        box = Box(
+            self._settings(),
+            startup,
+            only={"window": lambda context: WindowPlugin(context, self._hands)},
+        )
+        await box.__aenter__()
+        startup.ready()
+        box.begin()
+        return box, create_app(box)

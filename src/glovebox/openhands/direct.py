@@ -7,10 +7,10 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from glovebox.openhands.upstream import HttpSession, http_client
+from glovebox.openhands.api import HttpSession, http_client
 
 if TYPE_CHECKING:
-    from glovebox.openhands.upstream import HttpClient
+    from glovebox.openhands.api import HttpClient
 
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from glovebox.openhands.upstream import Config, find_available_tcp_port
+from glovebox.openhands.api import OpenHandsConfig, find_available_tcp_port
 
 VSCODE = "openhands.vscode_port"
 APPS = "openhands.app_ports"
@@ -25,7 +25,7 @@ class Ports:
     vscode_on_host: int = 0
 
     @classmethod
-    def free(cls, config: Config, *, with_vscode: bool) -> Ports:
+    def free(cls, config: OpenHandsConfig, *, with_vscode: bool) -> Ports:
         """Ports that nobody listens on: a box without a network of its own shares them with the machine."""
         wanted = config.sandbox.vscode_port or 0
         return cls(

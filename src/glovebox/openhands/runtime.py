@@ -3,30 +3,32 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import uuid
-from collections.abc import Callable
-from contextlib import AsyncExitStack
-from typing import Any
+from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AsyncExitStack, contextmanager
+from functools import cache
+from typing import Any, ParamSpec, TypeVar
 from urllib.parse import urlsplit
 
+from glovebox import errors
 from glovebox.client.backend import Level
 from glovebox.client.backend import RuntimeStatus as Status
 from glovebox.client.spec import BoxSpec
 from glovebox.errors import GloveboxError, NoSuchBox, NotConnected
-from glovebox.openhands import holding
-from glovebox.openhands.background import background
-from glovebox.openhands.direct import DirectSession, is_loopback
-from glovebox.openhands.failures import translated
-from glovebox.openhands.holding import Held
-from glovebox.openhands.ports import Ports
-from glovebox.openhands.upstream import (
+from glovebox.openhands import api, boxes
+from glovebox.openhands.api import (
     ActionExecutionClient,
     AgentRuntimeDisconnectedError,
-    Config,
     NetworkError,
+    OpenHandsConfig,
     RuntimeStatus,
 )
-from glovebox.openhands.wishes import box_name, box_spec, ignored
+from glovebox.openhands.boxes import ConversationBox
+from glovebox.openhands.config import box_name, box_spec, ignored
+from glovebox.openhands.direct import DirectSession, is_loopback
+from glovebox.openhands.ports import Ports
 from glovebox.settings import host
 
 
@@ -35,7 +37,7 @@ class GloveboxRuntime(ActionExecutionClient):
 
     def __init__(
         self,
-        config: Config,
+        config: OpenHandsConfig,
         event_stream: Any,
         llm_registry: Any,
         sid: str = "default",
@@ -48,7 +50,7 @@ class GloveboxRuntime(ActionExecutionClient):
         git_provider_tokens: Any = None,
     ) -> None:
         self._settings = host.load()
-        self._held: Held | None = None
+        self._held: ConversationBox | None = None
         self._is_headless = headless_mode
         super().__init__(
             config,
@@ -91,11 +93,11 @@ class GloveboxRuntime(ActionExecutionClient):
             await asyncio.to_thread(self.setup_initial_env)
             unfinished.pop_all()
 
-    async def _take(self) -> Held:
-        backend = await holding.open_backend(self._settings, lambda text: self.log("warning", text))
+    async def _take(self) -> ConversationBox:
+        backend = await boxes.open_backend(self._settings, lambda text: self.log("warning", text))
         async with AsyncExitStack() as unfinished:
             unfinished.push_async_callback(backend.close)
-            held = await holding.take(
+            held = await boxes.take(
                 backend,
                 lambda: self._spec(backend.name),
                 box_name(self.sid),
@@ -118,7 +120,7 @@ class GloveboxRuntime(ActionExecutionClient):
             keep=self._can_come_back,
         )
 
-    def _found(self, held: Held) -> None:
+    def _found(self, held: ConversationBox) -> None:
         """Where the box answers, and where it has its workspace."""
         address = held.sandbox.address
         self._url = self._as_seen_from_here(address.url)
@@ -197,7 +199,7 @@ class GloveboxRuntime(ActionExecutionClient):
         held = self._held
         return {self._reached(held, port): port for port in held.ports.apps} if held else {}
 
-    def _reached(self, held: Held, port: int) -> str:
+    def _reached(self, held: ConversationBox, port: int) -> str:
         published = held.sandbox.ports.get(port, f"http://localhost:{port}")
         return self._as_seen_from_here(published).rstrip("/")
 
@@ -235,15 +237,15 @@ class GloveboxRuntime(ActionExecutionClient):
         """Whether the box has to outlive this process: conversations of the web interface do."""
         return self.config.sandbox.keep_runtime_alive or not self._is_headless
 
-    async def _let_go(self, held: Held) -> None:
+    async def _let_go(self, held: ConversationBox) -> None:
         sandbox = self.config.sandbox
         try:
             if self.attach_to_existing:
                 return
             if sandbox.keep_runtime_alive:
-                await holding.rest(held, pause=sandbox.pause_closed_runtimes)
+                await boxes.rest(held, pause=sandbox.pause_closed_runtimes)
             else:
-                await holding.end(held, remove=not self._can_come_back)
+                await boxes.end(held, remove=not self._can_come_back)
         finally:
             await held.backend.close()
 
@@ -251,9 +253,9 @@ class GloveboxRuntime(ActionExecutionClient):
     async def delete(cls, conversation_id: str) -> None:
         """Remove the box of a conversation and what is in it, if there is one."""
         with translated():
-            await background().wait(holding.delete(host.load(), box_name(conversation_id)))
+            await background().wait(boxes.delete(host.load(), box_name(conversation_id)))
 
-    def _box(self) -> Held:
+    def _box(self) -> ConversationBox:
         if self._held is None:
             with translated():
                 raise NotConnected(
@@ -274,3 +276,77 @@ class _Told:
 
     def progress(self, step: str, done: int, total: int | None) -> None:
         """So much of a step is done; OpenHands has no ear for it."""
+
+
+#: The first that fits. OpenHands shows the text of an *unavailable* runtime to its user, so that is what
+#: everything becomes that only the user can put right.
+KINDS: tuple[tuple[type[errors.GloveboxError], type[api.AgentRuntimeError]], ...] = (
+    (errors.DeadlineExceeded, api.AgentRuntimeTimeoutError),
+    (errors.BoxDied, api.AgentRuntimeDisconnectedError),
+    (errors.BoxUnreachable, api.AgentRuntimeDisconnectedError),
+    (errors.NoSuchBox, api.AgentRuntimeNotFoundError),
+    (errors.NotConnected, api.AgentRuntimeNotReadyError),
+    (errors.BadImage, api.AgentRuntimeBuildError),
+    (errors.NoBundle, api.AgentRuntimeBuildError),
+    (errors.BackendError, api.AgentRuntimeUnavailableError),
+    (errors.ClientError, api.AgentRuntimeUnavailableError),
+    (errors.GloveboxError, api.AgentRuntimeError),
+)
+
+
+def in_their_words(error: errors.GloveboxError) -> api.AgentRuntimeError:
+    """The exception that OpenHands expects instead."""
+    theirs = next(theirs for ours, theirs in KINDS if isinstance(error, ours))
+    return theirs(error.message)
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """What is raised inside leaves as an exception of OpenHands."""
+    try:
+        yield
+    except errors.GloveboxError as error:
+        raise in_their_words(error) from error
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Background:
+    """Carries out coroutines for threads that have no loop to lend."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._loop.set_default_executor(_Executor(thread_name_prefix="glovebox"))
+        # A daemon: whoever is done with OpenHands must not wait for it.
+        threading.Thread(target=self._loop.run_forever, name="glovebox", daemon=True).start()
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """What it comes to; this thread waits."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    async def wait(self, work: Coroutine[Any, Any, T]) -> T:
+        """What it comes to; the caller's loop goes on. To cancel this is to cancel it."""
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
+
+
+class _Executor(ThreadPoolExecutor):
+    """Threads for what blocks; none are to be had any more when OpenHands closes its runtimes at the exit."""
+
+    def submit(self, work: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        try:
+            return super().submit(work, *args, **kwargs)
+        except RuntimeError:
+            done: Future[T] = Future()
+            try:
+                done.set_result(work(*args, **kwargs))
+            except Exception as error:  # noqa: BLE001 - whoever asked for the result gets it
+                done.set_exception(error)
+            return done
+
+
+@cache
+def background() -> Background:
+    """The one that all runtimes of this process share."""
+    return Background()

@@ -91,7 +91,7 @@ class ActionFinished(Event):
     error: str | None = None
 
 
-class CommandEnded(Event):
+class CommandFinished(Event):
     """A command ended, with its bill. The action that asked for it may have been answered long before."""
 
     event: ClassVar[str] = "command_ended"

@@ -15,14 +15,22 @@ from starlette.responses import Response
 
 from glovebox.box.box import Box
 from glovebox.box.executor import Call
-from glovebox.box.replays import Entry, Replays
+from glovebox.box.replays import KeyedAction, Replays
 from glovebox.decoding import json_decoder
-from glovebox.errors import GloveboxError, Interrupted, KeyReused
-from glovebox.http.responses import ERROR_HEADER, ErrorBody, action_failed, to_json
+from glovebox.errors import GloveboxError, Interrupted, KeyReused, RequestError, TooDeep
+from glovebox.http.bodies import check_depth, decode_json
+from glovebox.http.responses import (
+    ERROR_HEADER,
+    ErrorBody,
+    action_failed,
+    error_response,
+    invalid_request,
+    refused,
+    to_json,
+)
 from glovebox.protocol.base import Action, Message
 from glovebox.protocol.openhands import Refusal
 from glovebox.protocol.terminal import CommandInfo
-from glovebox.server.asking import Asked, decode_asked
 from glovebox.server.tools import called_action
 
 _INTERRUPTED = (
@@ -41,7 +49,7 @@ class Details(Message):
     command: CommandInfo | None = None
 
 
-class Answer(Message):
+class ActionAnswer(Message):
     """How an action ended, as it is told. A failure is kept like a success: told again, not tried again."""
 
     status: int
@@ -78,10 +86,10 @@ class Executions:
         self._box = box
         self._replays = Replays(box.state_file("answers"))
         self._running: dict[str, Running] = {}
-        self._tasks: set[asyncio.Task[Answer]] = set()
-        self._decoder = json_decoder(Answer)
+        self._tasks: set[asyncio.Task[ActionAnswer]] = set()
+        self._decoder = json_decoder(ActionAnswer)
 
-    async def answer(self, asked: Asked) -> Answer:
+    async def answer(self, asked: ExecuteRequest) -> ActionAnswer:
         """Carry out an action, or tell again how it ended.
 
         Raises:
@@ -91,7 +99,7 @@ class Executions:
             return await self._run(asked.action, uuid.uuid4().hex)
         return self._decoder.decode(await self._kept(asked, asked.idempotency_key).wait())
 
-    def begin(self, asked: Asked) -> tuple[Running, asyncio.Future[Answer]]:
+    def begin(self, asked: ExecuteRequest) -> tuple[Running, asyncio.Future[ActionAnswer]]:
         """The same for those who follow: the action goes on without them.
 
         Raises:
@@ -107,20 +115,20 @@ class Executions:
             entry.action_id, self._box.executor.events.last, asked.name
         )
 
-        async def wait() -> Answer:
+        async def wait() -> ActionAnswer:
             answer = self._decoder.decode(await entry.wait())
             running.action = running.action or answer.action
             return answer
 
         return running, self._task(wait())
 
-    def _task(self, work: Coroutine[Any, Any, Answer]) -> asyncio.Task[Answer]:
+    def _task(self, work: Coroutine[Any, Any, ActionAnswer]) -> asyncio.Task[ActionAnswer]:
         task = asyncio.create_task(work)
         self._tasks.add(task)  # a follower may go away, and nobody else would hold it
         task.add_done_callback(self._tasks.discard)
         return task
 
-    def _kept(self, asked: Asked, key: str) -> Entry:
+    def _kept(self, asked: ExecuteRequest, key: str) -> KeyedAction:
         async def result(action_id: str, resumed: bool) -> bytes:
             return to_json(await self._run(asked.action, action_id, resumed=resumed))
 
@@ -137,7 +145,7 @@ class Executions:
             running = self._running[action_id] = Running(action_id, self._box.executor.events.last)
         return running
 
-    async def _run(self, envelope: dict[str, Any], action_id: str, *, resumed: bool = False) -> Answer:
+    async def _run(self, envelope: dict[str, Any], action_id: str, *, resumed: bool = False) -> ActionAnswer:
         running = self._new(action_id)
         call = self._box.executor.call(action_id, resumed=resumed)
         started = time.time()
@@ -155,7 +163,7 @@ class Executions:
             observation = refusal.observation
         except GloveboxError as error:
             body = to_json(ErrorBody(detail=f"Internal server error: {error}"))
-            return Answer(
+            return ActionAnswer(
                 status=500,
                 code=error.code,
                 action=running.action,
@@ -166,7 +174,7 @@ class Executions:
             del self._running[action_id]
         told = self._box.codec.encode_observation(observation)
         told.update(beside)
-        return Answer(
+        return ActionAnswer(
             status=200,
             action=running.action,
             body=msgspec.Raw(to_json(told)),
@@ -204,3 +212,96 @@ def _details(call: Call, started: float) -> msgspec.Raw:
     seconds = time.monotonic() - call.started
     details = Details(action_id=call.id, started=started, seconds=seconds, command=call.command)
     return msgspec.Raw(to_json(details))
+
+
+LONGEST_KEY = 512
+#: As the contract has it.
+_UNREADABLE = "There was an error parsing the body"
+
+
+class ExecuteRequest(Message):
+    """An action to carry out, and what is wanted beyond the contract."""
+
+    action: dict[str, Any]
+    #: The same key again gives the same answer, and the action is not run twice.
+    idempotency_key: str | None = None
+    #: Ask for `details` beside the observation: the action's id, its timing, the command it ran.
+    details: bool = False
+
+    @property
+    def name(self) -> str:
+        """What the action is called, as far as it says so."""
+        name = self.action.get("action")
+        return name if isinstance(name, str) else ""
+
+
+_DECODER = json_decoder(ExecuteRequest)
+
+
+async def decode_asked(request: Request) -> ExecuteRequest | Response:
+    """What is asked for, or the answer that says what is wrong with it."""
+    body = await request.body()
+    if not _is_json(request.headers.get("content-type")):
+        return invalid_request(_not_an_object(body))
+    try:
+        asked = _DECODER.decode(body)
+        check_depth(body, asked.action)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, TooDeep) as error:
+        return _explain(body, error)
+    if asked.idempotency_key is not None and not 0 < len(asked.idempotency_key) <= LONGEST_KEY:
+        return invalid_request(
+            {
+                "type": "string_length",
+                "loc": ("body", "idempotency_key"),
+                "msg": f"String should have 1 to {LONGEST_KEY} characters",
+            }
+        )
+    return asked
+
+
+def _is_json(content_type: str | None) -> bool:
+    """Whether a body of this type is read as JSON; without a type it is."""
+    if not content_type:
+        return True
+    kind, _, subtype = content_type.partition(";")[0].strip().lower().partition("/")
+    return kind == "application" and (subtype == "json" or subtype.endswith("+json"))
+
+
+def _not_an_object(value: Any) -> dict[str, Any]:
+    return {
+        "type": "model_attributes_type",
+        "loc": ("body",),
+        "msg": "Input should be a valid dictionary or object to extract fields from",
+        "input": value,
+    }
+
+
+def _explain(body: bytes, error: Exception) -> Response:
+    """Say what is wrong with a body, in the contract's form."""
+    if not body.strip():
+        return invalid_request({"type": "missing", "loc": ("body",), "msg": "Field required", "input": None})
+    try:
+        body.decode()
+        value = decode_json(body)
+    except UnicodeDecodeError:
+        return error_response(400, RequestError(_UNREADABLE))
+    except TooDeep:
+        return refused(TooDeep(_UNREADABLE))
+    except msgspec.DecodeError:
+        problem = {"type": "json_invalid", "loc": ("body", 0), "msg": "JSON decode error", "input": {}}
+        return invalid_request({**problem, "ctx": {"error": str(error)}})
+    return invalid_request(_wrong_part(value, error))
+
+
+def _wrong_part(value: Any, error: Exception) -> dict[str, Any]:
+    """Which part of a body that is JSON is not of the right form."""
+    if value is None:
+        return {"type": "missing", "loc": ("body",), "msg": "Field required", "input": None}
+    if not isinstance(value, dict):
+        return _not_an_object(value)
+    if "action" not in value:
+        return {"type": "missing", "loc": ("body", "action"), "msg": "Field required", "input": value}
+    if not isinstance(value["action"], dict):
+        message = "Input should be a valid dictionary"
+        return {"type": "dict_type", "loc": ("body", "action"), "msg": message, "input": value["action"]}
+    return {"type": "value_error", "loc": ("body",), "msg": str(error)}

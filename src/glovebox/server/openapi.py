@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import base64
+import functools
+import hashlib
 import re
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from glovebox import __version__
-from glovebox.http.endpoints import Answer, Endpoint, Parameter
+from glovebox.http.endpoints import Endpoint, Parameter, Reply
 from glovebox.http.responses import ERROR_HEADER, ErrorBody
 from glovebox.protocol.base import Action, Observation
 from glovebox.protocol.openhands import Codec
 from glovebox.server.execute import Details
 
 REF = "#/components/schemas/{name}"
-TOO_DEEP = Answer("The body is nested too deeply.", ErrorBody)
-TOO_LARGE = Answer("The body is too large.", ErrorBody)
-FORBIDDEN = Answer("The key is missing or wrong, or a web page called that may not.", ErrorBody)
+TOO_DEEP = Reply("The body is nested too deeply.", ErrorBody)
+TOO_LARGE = Reply("The body is too large.", ErrorBody)
+FORBIDDEN = Reply("The key is missing or wrong, or a web page called that may not.", ErrorBody)
 
 
 def openapi(endpoints: Iterable[Endpoint], codec: Codec, *, needs_key: bool) -> dict[str, Any]:
@@ -102,7 +106,7 @@ def _parameter(where: str, parameter: Parameter) -> dict[str, Any]:
     }
 
 
-def _answer(status: int, answer: Answer, schemas: _Schemas) -> dict[str, Any]:
+def _answer(status: int, answer: Reply, schemas: _Schemas) -> dict[str, Any]:
     described: dict[str, Any] = {"description": answer.help}
     if answer.body is not None:
         described["content"] = {answer.media_type: {"schema": schemas.of(answer.body)}}
@@ -186,3 +190,23 @@ def _inlined(schema: Any, components: Mapping[str, Any]) -> Any:
     if "$ref" in schema:
         return _inlined(components[schema["$ref"]], components)
     return {key: _inlined(value, components) for key, value in schema.items()}
+
+
+_SCRIPT = re.compile(r"<script>(.*?)</script>", re.DOTALL)
+_STYLE = re.compile(r"<style>(.*?)</style>", re.DOTALL)
+
+
+@functools.cache
+def docs_page() -> tuple[str, str]:
+    """The page's HTML, and the policy that lets it run what is in it only. Blocking on first use."""
+    page = Path(__file__).with_name("docs.html").read_text(encoding="utf-8")
+    policy = (
+        f"default-src 'none'; connect-src 'self'; script-src {_sources(_SCRIPT, page)};"
+        f" style-src {_sources(_STYLE, page)}; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
+    )
+    return page, policy
+
+
+def _sources(element: re.Pattern[str], page: str) -> str:
+    digests = (hashlib.sha256(text.encode()).digest() for text in element.findall(page))
+    return " ".join(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests)

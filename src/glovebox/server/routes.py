@@ -8,18 +8,17 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from glovebox.box.box import Box
+from glovebox.box.plugins import Plugins
 from glovebox.box.startup import StartupReport
-from glovebox.http.endpoints import INVALID, Answer, Endpoint, Socket
+from glovebox.http.endpoints import INVALID, Endpoint, Parameter, Reply, Socket
 from glovebox.http.responses import ErrorBody, json_response, to_json
 from glovebox.http.security_headers import POLICY
 from glovebox.http.sse import EVENTS, described
 from glovebox.protocol.base import Message
-from glovebox.server.docs import docs_page
-from glovebox.server.event_stream import event_endpoint
+from glovebox.protocol.plugins import PluginInfo
 from glovebox.server.execute import ExecuteAction, Executions
-from glovebox.server.openapi import openapi
-from glovebox.server.plugins import plugin_endpoints
-from glovebox.server.streaming import ExecuteActionStream
+from glovebox.server.openapi import docs_page, openapi
+from glovebox.server.streaming import ExecuteActionStream, event_endpoint
 from glovebox.server.tools import tool_endpoints
 
 
@@ -55,11 +54,11 @@ def _status(box: Box) -> list[Endpoint]:
 
     return [
         Endpoint(
-            "GET", "/alive", alive, "Whether the box serves", {200: Answer("It does.", Alive)}, open=True
+            "GET", "/alive", alive, "Whether the box serves", {200: Reply("It does.", Alive)}, open=True
         ),
         Endpoint(
             "GET", "/startup", startup, "What starting the box took, step by step",
-            {200: Answer("Milliseconds since the process began.", StartupReport)},
+            {200: Reply("Milliseconds since the process began.", StartupReport)},
         ),
     ]  # fmt: skip
 
@@ -76,12 +75,12 @@ def _execute(box: Box) -> list[Endpoint]:
         },
     }
     answers = {
-        400: Answer("The body is not text, or is nested too deeply.", ErrorBody),
+        400: Reply("The body is not text, or is nested too deeply.", ErrorBody),
         422: INVALID,
-        500: Answer("The action could not be carried out; `detail` says why.", ErrorBody),
+        500: Reply("The action could not be carried out; `detail` says why.", ErrorBody),
     }
-    observation = Answer("The observation.", {"$ref": "#/components/schemas/ObservationEnvelope"})
-    events = Answer(
+    observation = Reply("The observation.", {"$ref": "#/components/schemas/ObservationEnvelope"})
+    events = Reply(
         "Server-sent events: `started`, `output`, `display`, `state`, and last `observation` or `error`.",
         described("started", "output", "display", "state", "gap", "observation", "error"),
         EVENTS,
@@ -122,12 +121,49 @@ def _documents(box: Box, described: list[Endpoint]) -> list[Endpoint]:
     own = [
         Endpoint(
             "GET", "/openapi.json", document, "This API as an OpenAPI document",
-            {200: Answer("OpenAPI 3.1.", {"type": "object"})},
+            {200: Reply("OpenAPI 3.1.", {"type": "object"})},
         ),
         Endpoint(
             "GET", "/docs", page, "This API as a page",
-            {200: Answer("A page that reads /openapi.json.", {"type": "string"}, "text/html")},
+            {200: Reply("A page that reads /openapi.json.", {"type": "string"}, "text/html")},
         ),
     ]  # fmt: skip
     endpoints = described + own
     return own
+
+
+def plugin_endpoints(plugins: Plugins) -> list[Endpoint]:
+    """What is served of plugins."""
+
+    async def every(request: Request) -> Response:
+        return json_response(await plugins.examine())
+
+    async def one(request: Request) -> Response:
+        return json_response(await plugins.life(request.path_params["name"]).examine())
+
+    async def restart(request: Request) -> Response:
+        life = plugins.life(request.path_params["name"])
+        await life.restart()
+        return json_response(await life.examine())
+
+    path = (Parameter("name", {"type": "string"}, "The name of the plugin."),)
+    info = Reply("The plugin.", PluginInfo)
+    unknown = Reply("No plugin of that name is loaded.", ErrorBody)
+    return [
+        Endpoint(
+            "GET", "/plugins", every, "The plugins of the box and how they are",
+            {200: Reply("All of them, in the order they were loaded.",
+                         {"type": "array", "items": {"$ref": "#/components/schemas/PluginInfo"}})},
+        ),
+        Endpoint(
+            "GET", "/plugins/{name}", one, "A plugin and how it is",
+            {200: info, 404: unknown}, path_parameters=path,
+        ),
+        Endpoint(
+            "POST", "/plugins/{name}/restart", restart, "Stop a plugin and start it anew",
+            {200: info, 404: unknown,
+             409: Reply("The box cannot do without it, not even for a moment.", ErrorBody),
+             500: Reply("There is nothing to start.", ErrorBody)},
+            path_parameters=path,
+        ),
+    ]  # fmt: skip

@@ -9,15 +9,15 @@ import socket
 from collections.abc import Awaitable, Callable
 
 from glovebox.box.box import Box
-from glovebox.box.keeping import Launched
+from glovebox.box.services import Launched
 from glovebox.box.startup import Startup
 from glovebox.secret_environment import forbid_inspection
 from glovebox.server.app import create_app
-from glovebox.server.binding import address_of
 from glovebox.server.connection import Limits
-from glovebox.server.listening import SignalledServer, server_config
-from glovebox.server.quick_uvicorn import Config
-from glovebox.server.viewer import start_viewer
+from glovebox.server.lazy_uvicorn import Config
+from glovebox.server.port import address_of
+from glovebox.server.uvicorn import SignalledServer, server_config
+from glovebox.server.viewer.server import start_viewer
 from glovebox.settings import Settings
 
 log = logging.getLogger(__name__)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import AsyncGenerator, Iterable
 
 from starlette.requests import Request
@@ -10,14 +11,22 @@ from starlette.responses import Response
 
 from glovebox import tracing
 from glovebox.box.box import Box
+from glovebox.box.events import EventLog
 from glovebox.decoding import decode_json
 from glovebox.errors import KeyReused, NoSuchCommand, OutputGone
+from glovebox.http.endpoints import Endpoint, Parameter, Reply
 from glovebox.http.responses import ErrorBody, action_failed
-from glovebox.http.sse import Stream, message
-from glovebox.protocol.events import ActionDisplay, ActionOutput, ActionState, CellState, CommandEnded, Event
-from glovebox.protocol.streams import Display, Failure, Gap, Output, Started
-from glovebox.server.asking import decode_asked
-from glovebox.server.execute import Answer, Executions, Running
+from glovebox.http.sse import EVENTS, Stream, described, message
+from glovebox.protocol.events import (
+    ActionDisplay,
+    ActionOutput,
+    ActionState,
+    CellState,
+    CommandFinished,
+    Event,
+)
+from glovebox.protocol.streams import Display, Failure, Gap, Missed, Output, Reset, Started
+from glovebox.server.execute import ActionAnswer, Executions, Running, decode_asked
 
 #: Whoever is behind by more characters reads the rest from the log, in larger pieces and without memory.
 _MOST_WAITING = 262_144
@@ -43,7 +52,7 @@ class ExecuteActionStream:
 
 
 async def _messages(
-    box: Box, running: Running, answer: asyncio.Future[Answer], details: bool
+    box: Box, running: Running, answer: asyncio.Future[ActionAnswer], details: bool
 ) -> AsyncGenerator[bytes, None]:
     follower = _Follower(box, running)
     events = box.executor.events
@@ -88,7 +97,7 @@ class _Follower:
     async def told(self, events: Iterable[Event]) -> AsyncGenerator[bytes, None]:
         """The messages for these events."""
         for event in events:
-            if isinstance(event, ActionState | CommandEnded):
+            if isinstance(event, ActionState | CommandFinished):
                 yield message("state", event.command)
             elif isinstance(event, CellState):
                 yield message("state", event.cell)
@@ -125,5 +134,67 @@ def _shortened(events: list[Event]) -> list[Event]:
     outputs = [event for event in events if isinstance(event, ActionOutput) and event.command_id is not None]
     if sum(len(event.text) for event in outputs) <= _MOST_WAITING:
         return events
-    states = [event for event in events if isinstance(event, ActionState | CommandEnded)]
+    states = [event for event in events if isinstance(event, ActionState | CommandFinished)]
     return [outputs[-1], *states[-1:]]
+
+
+#: Events held for a reader while it is slow.
+_BATCH = 100
+
+
+class EventStreamEndpoint:
+    """The endpoint. Ids carry a token of this server, so that those of an earlier one are not confused."""
+
+    def __init__(self, events: EventLog, closing: asyncio.Event) -> None:
+        self._events = events
+        self._closing = closing
+        self._boot = secrets.token_hex(4)
+
+    async def __call__(self, request: Request) -> Response:
+        """Tell everything after what the reader has seen."""
+        query = request.query_params
+        seen = query.get("after") or request.headers.get("last-event-id") or ""
+        kinds = frozenset(query.get("kinds", "").replace(",", " ").split())
+        messages = self._messages(seen, kinds, query.get("action_id"))
+        return Stream(messages, closing=self._closing)
+
+    async def _messages(
+        self, seen: str, kinds: frozenset[str], action_id: str | None
+    ) -> AsyncGenerator[bytes, None]:
+        seq = self._seq(seen)
+        if seq is None:
+            yield message("reset", Reset(boot=self._boot), f"{self._boot}-0")
+            seq = 0
+        while True:
+            for event in self._events.since(seq)[:_BATCH]:
+                if event.seq > seq + 1:
+                    yield message("gap", Missed(missed=event.seq - seq - 1))
+                seq = event.seq
+                if (not kinds or event.event in kinds) and action_id in (None, event.action_id):
+                    yield message(event.event, event, f"{self._boot}-{seq}")
+            if seq >= self._events.last:
+                await self._events.more(seq)
+
+    def _seq(self, seen: str) -> int | None:
+        """The number in an id; None if it is not one of ours."""
+        if not seen:
+            return 0
+        boot, _, number = seen.partition("-")
+        if boot != self._boot or not (number.isascii() and number.isdigit() and len(number) < 20):
+            return None
+        return int(number) if int(number) <= self._events.last else None
+
+
+def event_endpoint(events: EventLog, closing: asyncio.Event) -> Endpoint:
+    """The endpoint as it is served."""
+    text = {"type": "string"}
+    kinds = ("reset", "gap", *(kind.event for kind in Event.__subclasses__()))
+    return Endpoint(
+        "GET", "/events", EventStreamEndpoint(events, closing).__call__, "Everything that happens in the box",
+        {200: Reply("Server-sent events, without end.", described(*kinds), EVENTS)},
+        parameters=(
+            Parameter("after", text, "The id of the last event seen; also as the header `Last-Event-ID`."),
+            Parameter("kinds", text, "Only events of these kinds, separated by commas."),
+            Parameter("action_id", text, "Only events of this action."),
+        ),
+    )  # fmt: skip

@@ -16,7 +16,7 @@ from glovebox.box.box import Box
 from glovebox.box.tools import Toolbox
 from glovebox.errors import ActionError, GloveboxError, NotAToolCall, UnknownTool, WrongToolArguments
 from glovebox.http.bodies import json_body
-from glovebox.http.endpoints import Answer, Endpoint, Parameter
+from glovebox.http.endpoints import Endpoint, Parameter, Reply
 from glovebox.http.parameters import InvalidParameter, choice, flag
 from glovebox.http.responses import ErrorBody, json_response
 from glovebox.protocol.base import Action
@@ -38,7 +38,7 @@ async def called_action(
         UnknownTool: there is no such tool.
         WrongToolArguments: it does not take these arguments.
     """
-    from glovebox.protocol.tools.formats.reading import read_calls
+    from glovebox.protocol.tools.formats.calls import read_calls
 
     try:
         batch = read_calls(envelope)
@@ -102,7 +102,7 @@ def tool_endpoints(box: Box) -> list[Endpoint]:
         )
 
     async def call(request: Request) -> Response:
-        from glovebox.protocol.tools.formats.reading import read_calls
+        from glovebox.protocol.tools.formats.calls import read_calls
 
         batch = read_calls(await _body(request))
         calls = await _understood(box.toolbox, batch.calls)
@@ -111,9 +111,9 @@ def tool_endpoints(box: Box) -> list[Endpoint]:
     return [
         Endpoint(
             "GET", "/tools", define, "The tools of the box, as a model is told of them",
-            {200: Answer("What is passed on as the request's `tools`; for MCP what `tools/list` answers.",
+            {200: Reply("What is passed on as the request's `tools`; for MCP what `tools/list` answers.",
                          {"type": ["array", "object"]}),
-             422: Answer("There is no such format or tool.", ErrorBody)},
+             422: Reply("There is no such format or tool.", ErrorBody)},
             parameters=(
                 Parameter("format", {"enum": list(FORMATS), "default": FORMATS[0]}, "Whose format."),
                 Parameter("api", {"enum": list(APIS), "default": APIS[0]}, "Which of OpenAI's two forms."),
@@ -124,9 +124,9 @@ def tool_endpoints(box: Box) -> list[Endpoint]:
         ),
         Endpoint(
             "POST", "/tools/call", call, "Carry out the tool calls that a model has made",
-            {200: Answer("The results, in the format and the shape of the calls.",
+            {200: Reply("The results, in the format and the shape of the calls.",
                          {"type": ["array", "object"]}),
-             422: Answer("The body is not JSON, or there is no call in it.", ErrorBody)},
+             422: Reply("The body is not JSON, or there is no call in it.", ErrorBody)},
             description="Takes what models of OpenAI, Anthropic and Gemini, MCP clients and OpenHands "
             "put out: a call, a list, a message or a whole response. What is wrong with a call is told by "
             "its result.",

@@ -19,7 +19,7 @@ import msgspec
 from glovebox.decoding import convert
 from glovebox.errors import SettingsError
 from glovebox.secret_environment import PLUGIN_PREFIX, is_secret
-from glovebox.settings.declaring import (
+from glovebox.settings.declaration import (
     Option,
     add_options,
     check_key_length,

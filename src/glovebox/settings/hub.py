@@ -12,7 +12,7 @@ from typing import Any
 
 from glovebox.errors import SettingsError
 from glovebox.settings import host
-from glovebox.settings.declaring import (
+from glovebox.settings.declaration import (
     Option,
     add_options,
     check_key_length,

@@ -11,7 +11,7 @@ import pytest_asyncio
 
 from glovebox.backends.docker.backend import DockerBackend
 from glovebox.backends.docker.sandbox import DockerSandbox
-from glovebox.client.backend import Level, Report, RuntimeStatus, Silent
+from glovebox.client.backend import Level, ProgressReport, RuntimeStatus, Silent
 from glovebox.client.spec import BoxSpec
 from glovebox.settings import host
 from tests.backends.conftest import environment
@@ -59,7 +59,7 @@ def environ(engine: RealEngine, tmp_path: Path) -> dict[str, str]:
 
 @contextlib.asynccontextmanager
 async def started(
-    backend: DockerBackend, spec: BoxSpec, report: Report = _NOBODY
+    backend: DockerBackend, spec: BoxSpec, report: ProgressReport = _NOBODY
 ) -> AsyncIterator[DockerSandbox]:
     """A box that is deleted at the end."""
     box = await backend.start(spec, report)

@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from glovebox.box.browser import wire
-from glovebox.box.browser.wire import Look, Ready, Seen, Setup, Step, Survey, Tabs, Told
+from glovebox.box.browser.wire import BrowserStep, Observe, OpenTabs, Ready, Seen, Setup, Survey, TextReply
 from tests.support.chromium import CHROMIUM
 from tests.support.running import wait_until
 from tests.support.waiting import LIMIT
@@ -91,7 +91,7 @@ class Worker:
         assert self._connection is not None
         return wire.Reader(wire.Reply).receive(self._connection)
 
-    def ask(self, message: Step | Look | Survey) -> Any:
+    def ask(self, message: BrowserStep | Observe | Survey) -> Any:
         self.send(message)
         answer = self.receive()
         assert answer.id == message.id
@@ -99,22 +99,22 @@ class Worker:
 
     def step(self, actions: str, **wishes: bool) -> Seen:
         self._ids += 1
-        seen = self.ask(Step(id=self._ids, actions=actions, **wishes))
+        seen = self.ask(BrowserStep(id=self._ids, actions=actions, **wishes))
         assert isinstance(seen, Seen), seen
         return seen
 
-    def told(self, actions: str) -> Told:
-        told = self.ask(Step(id=1000, actions=actions))
-        assert isinstance(told, Told), told
+    def told(self, actions: str) -> TextReply:
+        told = self.ask(BrowserStep(id=1000, actions=actions))
+        assert isinstance(told, TextReply), told
         return told
 
     def rewards(self) -> list[float]:
         rewards: list[float] = json.loads(self.told("GET_EVAL_REWARDS").text)
         return rewards
 
-    def survey(self) -> Tabs:
+    def survey(self) -> OpenTabs:
         tabs = self.ask(Survey(id=1001))
-        assert isinstance(tabs, Tabs), tabs
+        assert isinstance(tabs, OpenTabs), tabs
         return tabs
 
     def printed(self) -> str:
@@ -181,6 +181,6 @@ def waiting_for_a_page(worker: Worker) -> Iterator[None]:
         silent.bind(("127.0.0.1", 0))
         silent.listen()
         silent.settimeout(_ANSWER_LIMIT)
-        worker.send(Step(id=1, actions=f'goto("http://127.0.0.1:{silent.getsockname()[1]}/")'))
+        worker.send(BrowserStep(id=1, actions=f'goto("http://127.0.0.1:{silent.getsockname()[1]}/")'))
         with silent.accept()[0]:
             yield

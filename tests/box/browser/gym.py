@@ -16,7 +16,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
-from glovebox.box.browser.worker.markdown import Markdown
+from glovebox.box.browser.worker.page.markdown import Markdown
 
 #: This is also run as a program of its own, which knows nothing of the other tests.
 LIMIT = 60.0

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from playwright.async_api import BrowserContext, Frame, Page
 
-from glovebox.box.browser.worker.acting import Acting
+from glovebox.box.browser.worker.actions import Acting
 
 #: How long a page may take to show what was done to it, in milliseconds.
 SOON = 10_000

@@ -12,7 +12,7 @@ import pytest_asyncio
 from playwright.async_api import Browser, BrowserContext, async_playwright
 from playwright.async_api import Error as PlaywrightError
 
-from glovebox.box.browser.worker.acting import Acting
+from glovebox.box.browser.worker.actions import Acting
 from tests.box.browser.hands import Hands, OpenTabs, Site
 from tests.support.chromium import CHROMIUM, FLAGS
 from tests.support.waiting import LIMIT

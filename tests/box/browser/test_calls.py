@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from glovebox.box.browser.calls import COORDINATE_NAMES, NAMES, BadCall, Call, bind, parse
+from glovebox.box.browser.calls import COORDINATE_NAMES, NAMES, BadCall, BrowserCall, bind, parse
 
 EMPTY = "ValueError: Received an empty action."
 
 
-def call(name: str, *args: object, **named: object) -> Call:
-    return Call(name, args, named)
+def call(name: str, *args: object, **named: object) -> BrowserCall:
+    return BrowserCall(name, args, named)
 
 
 def wrong(text: str) -> str:
@@ -59,7 +59,7 @@ def wrong(text: str) -> str:
         ("noop(('in brackets'))", [call("noop", ("in brackets",))]),
     ],
 )
-def test_calls_are_found_in_text(text: str, calls: list[Call]) -> None:
+def test_calls_are_found_in_text(text: str, calls: list[BrowserCall]) -> None:
     assert parse(text) == calls
 
 
@@ -166,7 +166,7 @@ def test_long_texts_are_no_hostile_ones() -> None:
 # As BrowserGym reads.
 
 
-def as_browsergym(text: str) -> list[Call] | str:
+def as_browsergym(text: str) -> list[BrowserCall] | str:
     """The calls that BrowserGym finds, or the kind of error it has."""
     parser: Any = importlib.import_module("browsergym.core.action.parsers").highlevel_action_parser
     try:
@@ -179,7 +179,7 @@ def as_browsergym(text: str) -> list[Call] | str:
     for name, arguments in itertools.chain.from_iterable(matches):
         named = [one for one in arguments if type(one).__name__ == "NamedArgument"]
         args = tuple(one for one in arguments if type(one).__name__ != "NamedArgument")
-        calls.append(Call(name, args, {one.name: one.value for one in named}))
+        calls.append(BrowserCall(name, args, {one.name: one.value for one in named}))
         repeated |= len(calls[-1].named) < len(named)
     if not calls:
         return "ValueError"
@@ -187,7 +187,7 @@ def as_browsergym(text: str) -> list[Call] | str:
     return "NameError" if {one.name for one in calls} - NAMES else "SyntaxError" if repeated else calls
 
 
-def as_here(text: str) -> list[Call] | str:
+def as_here(text: str) -> list[BrowserCall] | str:
     try:
         return parse(text)
     except BadCall as error:

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import pytest
 from playwright.async_api import CDPSession, Frame, Page, async_playwright
 
-from glovebox.box.browser.worker.elements import bids_of, clickable_of, element_properties, frame_owners
-from glovebox.box.browser.worker.tree import FrameTree
+from glovebox.box.browser.worker.page.accessibility_tree import FrameTree
+from glovebox.box.browser.worker.page.elements import bids_of, clickable_of, element_properties, frame_owners
 from tests.support.chromium import CHROMIUM, FLAGS
 
 _browsergym: Any = import_module("browsergym.core.observation")

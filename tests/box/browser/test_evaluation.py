@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from glovebox.box.browser.wire import Cast, Failed, Look, Picture, Step, Tabs
+from glovebox.box.browser.wire import BrowserFailure, BrowserStep, Cast, Observe, OpenTabs, Picture
 from tests.box.browser.evaluating import TASK, Worker, evaluating, miniwob_url, waiting_for_a_page
 from tests.support.running import running_box, wait_until
 
@@ -128,7 +128,7 @@ def test_what_goes_wrong_in_a_step_and_what_was_said_is_told(shared: Worker) -> 
 
 def test_the_active_page_can_be_looked_at_and_pages_are_listed(shared: Worker) -> None:
     for kind in ("png", "jpeg"):
-        picture = shared.ask(Look(id=7, format=kind))
+        picture = shared.ask(Observe(id=7, format=kind))
         assert isinstance(picture, Picture)
         assert _size(picture.image, kind.upper()) == (500, 320)
         assert (picture.url, picture.title) == (miniwob_url() + "click-test.html", "Click Test Task")
@@ -192,15 +192,15 @@ def test_goal_and_rewards_are_told_when_the_browser_has_ended(tmp_path: Path) ->
     with evaluating(tmp_path / "w") as worker:
         worker.step("noop(10)")
         os.kill(worker.survey().pid, signal.SIGKILL)
-        failed = worker.ask(Step(id=3, actions="noop(10)"))
-        assert isinstance(failed, Failed)
+        failed = worker.ask(BrowserStep(id=3, actions="noop(10)"))
+        assert isinstance(failed, BrowserFailure)
         assert failed.text.startswith(
             "The evaluation cannot go on, its browser has ended. TargetClosedError:"
         )
         assert worker.told("GET_EVAL_GOAL").text == GOAL
         assert worker.rewards() == [0.0]
-        assert worker.survey() == Tabs(id=1001, urls=[], titles=[], active=0, pid=0)
-        assert isinstance(worker.ask(Look(id=4)), Failed)
+        assert worker.survey() == OpenTabs(id=1001, urls=[], titles=[], active=0, pid=0)
+        assert isinstance(worker.ask(Observe(id=4)), BrowserFailure)
 
 
 def test_tasks_of_other_packages_may_have_images_in_their_goal_and_fail(tmp_path: Path) -> None:
@@ -221,8 +221,8 @@ def test_tasks_of_other_packages_may_have_images_in_their_goal_and_fail(tmp_path
         assert "half ? character" in worker.step("noop(0)", as_text=True).text
         assert worker.rewards() == [0.25, 0.25]
 
-        failed = worker.ask(Step(id=5, actions='send_msg_to_user("fail")'))
-        assert failed == Failed(id=5, text="KeyError: 'what is not there'")
+        failed = worker.ask(BrowserStep(id=5, actions='send_msg_to_user("fail")'))
+        assert failed == BrowserFailure(id=5, text="KeyError: 'what is not there'")
         worker.step('send_msg_to_user("again")')
         assert worker.rewards() == [0.25, 0.25, 0.25]
 

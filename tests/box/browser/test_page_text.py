@@ -18,8 +18,8 @@ from bs4 import BeautifulSoup
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from glovebox.box.browser.worker.layout import laid_out
-from glovebox.box.browser.worker.page_text import html_text, page_text
+from glovebox.box.browser.worker.page.html_layout import laid_out
+from glovebox.box.browser.worker.page.text import html_text, page_text
 from tests.box.browser.gym import as_text, use_older_reading
 from tests.box.browser.test_elements import MARKER, PAGES, captured
 

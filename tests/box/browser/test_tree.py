@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from glovebox.box.browser.worker.elements import bids_of, clickable_of, frame_owners
-from glovebox.box.browser.worker.tree import FrameTree, Node, merged, tree_text, with_bids
+from glovebox.box.browser.worker.page.accessibility_tree import FrameTree, Node, merged, tree_text, with_bids
+from glovebox.box.browser.worker.page.elements import bids_of, clickable_of, frame_owners
 from tests.box.browser.test_elements import MARKER, PAGES, captured
 
 _browsergym: Any = import_module("browsergym.utils.obs")

@@ -12,7 +12,7 @@ import pytest
 
 from glovebox.box.events import EventLog
 from glovebox.box.executor import Executor
-from glovebox.box.files.path_handlers import PathActions
+from glovebox.box.files.actions.paths import PathActions
 from glovebox.box.threads import Threads
 from glovebox.protocol.base import Action, Observation
 from glovebox.protocol.observations import ErrorObservation

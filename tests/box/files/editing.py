@@ -13,7 +13,7 @@ from typing import Any
 from glovebox.box.credentials import assume_user
 from glovebox.box.events import EventLog
 from glovebox.box.executor import Executor
-from glovebox.box.files.handlers import FileActions
+from glovebox.box.files.actions.content import FileActions
 from glovebox.box.threads import Threads
 from glovebox.protocol.actions import FileEditAction, FileReadAction, FileWriteAction
 from glovebox.protocol.observations import (

@@ -15,9 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from glovebox.box.files.archives import is_archive, unpack
-from glovebox.box.files.landing import PART_PREFIX, Landing, UnpackLimits
-from glovebox.box.files.small_entries import SMALL
+from glovebox.box.files.disk.safe_directory import PART_PREFIX, Landing, UnpackLimits
+from glovebox.box.files.transfer.unzip import SMALL, is_archive, unpack
 from glovebox.errors import BadArchive, TransferError
 
 LIMITS = UnpackLimits()
@@ -213,8 +212,8 @@ def test_whoever_has_the_old_file_open_keeps_it(tmp_path: Path, content: bytes) 
 #: Unpacks with a disk on which no file can have more than a thousand bytes.
 CRAMPED = """
 import resource, sys
-from glovebox.box.files.archives import unpack
-from glovebox.box.files.landing import Landing, UnpackLimits
+from glovebox.box.files.transfer.unzip import unpack
+from glovebox.box.files.disk.safe_directory import Landing, UnpackLimits
 
 resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
 try:
@@ -393,7 +392,7 @@ def test_small_and_large_entries_are_refused_alike(tmp_path: Path, monkeypatch: 
             damaged.append(bytes(data))
     files = [data for data in damaged if is_archive(io.BytesIO(data))]
     quick = [outcome(io.BytesIO(data), tmp_path / f"q{number}") for number, data in enumerate(files)]
-    monkeypatch.setattr("glovebox.box.files.small_entries.SMALL", -1)
+    monkeypatch.setattr("glovebox.box.files.transfer.unzip.SMALL", -1)
     plain = [outcome(io.BytesIO(data), tmp_path / f"p{number}") for number, data in enumerate(files)]
     assert quick == plain
     assert any(said for said, _ in plain)

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from glovebox.box.files import atomic
+from glovebox.box.files.disk import atomic
 from tests.box.files.editing import leftovers
 
 NOBODY = 65534
@@ -166,7 +166,7 @@ def test_a_file_without_write_permission_is_not_replaced(public: Path) -> None:
 
 FAILING = """
 import os, resource, sys
-from glovebox.box.files import atomic
+from glovebox.box.files.disk import atomic
 path, mode = sys.argv[1:]
 resource.setrlimit(resource.RLIMIT_FSIZE, (5000, 5000))
 try:

@@ -8,14 +8,14 @@ import sys
 import zipfile
 from pathlib import Path
 
-from glovebox.box.files.landing import PART_PREFIX
-from glovebox.box.files.small_entries import SMALL
+from glovebox.box.files.disk.safe_directory import PART_PREFIX
+from glovebox.box.files.transfer.unzip import SMALL
 
 WRITER = """
 import itertools, sys
 from glovebox.box.files.editor.editor import Editor, EditorCommand
-from glovebox.box.files.locks import PathLocks
-from glovebox.box.files.writer import write_file
+from glovebox.box.files.disk.locks import PathLocks
+from glovebox.box.files.actions.content import write_file
 
 path, locks = sys.argv[1], PathLocks()
 editor = Editor(working_dir="/", owner=None, locks=locks)
@@ -51,8 +51,8 @@ def test_a_kill_at_any_moment_leaves_the_old_content_or_the_new(tmp_path: Path) 
 
 UNPACKER = """
 import itertools, sys
-from glovebox.box.files.archives import unpack
-from glovebox.box.files.landing import Landing, UnpackLimits
+from glovebox.box.files.transfer.unzip import unpack
+from glovebox.box.files.disk.safe_directory import Landing, UnpackLimits
 
 print("ready", flush=True)
 for path in itertools.cycle(sys.argv[2:]):

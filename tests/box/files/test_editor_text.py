@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from glovebox.box.files import lines as lines_module
+from glovebox.box.files.disk import lines as lines_module
 from glovebox.box.files.editor import diff, text
 from glovebox.box.files.editor.messages import CLIP_AT, OTHER_NOTICE, TEXT_NOTICE, EditorError
 

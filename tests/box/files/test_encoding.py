@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from glovebox.box.files.encoding import UTF8, Encodings, TextEncoding, guess
+from glovebox.box.files.disk.encoding import UTF8, Encodings, TextEncoding, guess
 
 FRENCH = "le premier café déjà vu à la crème brûlée\n"
 JAPANESE = "日本語のテキストです。これはテストです。\n"

@@ -12,9 +12,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from glovebox.box.files.search.gitignore import IgnoreFile, parse_rules
-from glovebox.box.files.search.globbing import GlobMatcher, parse_glob
-from glovebox.box.files.search.walking import Budget, Walk
+from glovebox.box.files.search.glob_pattern import GlobMatcher, parse_glob
+from glovebox.box.files.search.walk import Budget, IgnoreFile, Walk, parse_rules
 from tests.box.files.acting import plant
 
 needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="git is the judge")

@@ -11,8 +11,8 @@ from blockbuster import blockbuster_ctx
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glovebox.box.files.search import finding
-from glovebox.box.files.search.globbing import GlobMatcher, parse_glob
+from glovebox.box.files.search import glob
+from glovebox.box.files.search.glob_pattern import GlobMatcher, parse_glob
 from glovebox.protocol.files import GlobAction, GlobObservation
 from tests.box.files.acting import Acting, below, needs_permissions, plant, plant_bytes_name
 
@@ -299,7 +299,7 @@ async def test_a_search_without_time_answers_what_it_has(acting: Acting) -> None
 
 
 async def test_a_search_ends_at_its_limit_of_results(acting: Acting, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(finding, "MAX_RESULTS", 3)
+    monkeypatch.setattr(glob, "MAX_RESULTS", 3)
     plant(acting.directory, {str(index): "" for index in range(4)})
     answer = await acting.do(GlobAction(pattern="*"))
     assert (answer.total, answer.incomplete) == (3, True)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from glovebox.box.files.search import grepping
+from glovebox.box.files.search import grep
 from glovebox.protocol.files import GrepAction
 from tests.box.files.acting import below, needs_permissions, plant, plant_bytes_name
 from tests.box.files.searching import Engines
@@ -227,7 +227,7 @@ async def test_pages_follow_each_other(engines: Engines) -> None:
 
 
 async def test_a_page_of_much_text_ends_early(engines: Engines, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(grepping, "_MAX_PAGE", 5_000)
+    monkeypatch.setattr(grep, "_MAX_PAGE", 5_000)
     plant(engines.directory, {"a": ("x" * 900 + "\n") * 20})
     first = await engines.do(GrepAction(pattern="x"))
     assert first.next_offset is not None

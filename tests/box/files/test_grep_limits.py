@@ -8,7 +8,7 @@ import psutil
 import pytest
 from blockbuster import blockbuster_ctx
 
-from glovebox.box.files.search import grepping
+from glovebox.box.files.search import grep
 from glovebox.protocol.files import GrepAction
 from tests.box.files.acting import Acting, below, plant
 from tests.box.files.searching import Engines, needs_ripgrep
@@ -26,7 +26,7 @@ def engines(tmp_path: Path) -> Iterator[Engines]:
 async def test_a_search_ends_at_its_limit_of_results(
     engines: Engines, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(grepping, "MAX_RESULTS", 5)
+    monkeypatch.setattr(grep, "MAX_RESULTS", 5)
     plant(engines.directory, {"a": "x\n" * 3, "b": b"x\0", "c": "x\n" * 3, "d": b"x\0"})
     answer = await engines.do(GrepAction(pattern="x"))
     assert (answer.total, answer.files, answer.incomplete, answer.binary) == (5, 2, True, 1)
@@ -38,7 +38,7 @@ async def test_a_search_ends_at_its_limit_of_results(
 async def test_far_more_matches_than_are_wanted_are_cut_at_the_same_line(
     engines: Engines, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(grepping, "MAX_RESULTS", 700)
+    monkeypatch.setattr(grep, "MAX_RESULTS", 700)
     plant(engines.directory, {f"{index:03}": "x\n" * 50 for index in range(100)})
     answer = await engines.do(GrepAction(pattern="x", offset=690))
     assert (answer.total, answer.incomplete) == (700, True)

@@ -15,12 +15,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from glovebox.box.files import line_index, lines, reader, workspace, writer
-from glovebox.box.files.line_index import LineIndex, TooSlow
-from glovebox.box.files.locks import PathLocks
-from glovebox.box.files.reader import read_file
-from glovebox.box.files.workspace import Refused
-from glovebox.box.files.writer import write_file
+from glovebox.box.files.actions import content, reader
+from glovebox.box.files.actions.content import write_file
+from glovebox.box.files.actions.reader import read_file
+from glovebox.box.files.disk import line_index, lines, workspace
+from glovebox.box.files.disk.line_index import LineIndex, TooSlow
+from glovebox.box.files.disk.locks import PathLocks
+from glovebox.box.files.disk.workspace import FileError
 from tests.box.files.editing import Files, files_in
 from tests.protocol.test_zip_reading import crowded
 from tests.support.running import KEY, RunningBox, running_box
@@ -46,7 +47,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def small_pieces() -> Iterator[None]:
     """Have files of any size treated like large ones."""
     with pytest.MonkeyPatch.context() as patch:
-        for module in (reader, writer, workspace):
+        for module in (reader, content, workspace):
             patch.setattr(module, "SMALL", 1)
         yield
 
@@ -91,7 +92,7 @@ def test_going_through_a_file_without_end_is_given_up(directory: Path) -> None:
         patch.setattr(line_index, "SECONDS", 0.0)
         patch.setattr(LineIndex.__init__, "__kwdefaults__", {"chunk": 1 << 18, "seconds": 0.05})
         for start, end in ((0, 5), (7, -1)):
-            with pytest.raises(Refused, match="could not be gone through in time"):
+            with pytest.raises(FileError, match="could not be gone through in time"):
                 read_file(str(path), test_binary=False, start=start, end=end)
 
 

@@ -5,7 +5,7 @@ import re
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from glovebox.box.files import lines
+from glovebox.box.files.disk import lines
 
 #: Text with every kind of line end, and characters that only look like some.
 TEXT = st.lists(

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from glovebox.box.files.editor import listing
-from glovebox.box.files.editor.listing import Entry, render, view_directory
+from glovebox.box.files.editor import directory_view
+from glovebox.box.files.editor.directory_view import TreeEntry, render, view_directory
 from glovebox.box.files.editor.messages import CLIP_AT, DIRECTORY_NOTICE, EditorError
 
 
@@ -95,13 +95,13 @@ def test_a_directory_that_cannot_be_read_is_reported_as_find_does(tmp_path: Path
 
 
 def test_the_root_of_all_is_a_directory_like_any_other() -> None:
-    assert render([Entry("/", True), Entry("/usr", True), Entry("/f", False)]) == "/\n/usr/\n/f"
+    assert render([TreeEntry("/", True), TreeEntry("/usr", True), TreeEntry("/f", False)]) == "/\n/usr/\n/f"
 
 
 @pytest.mark.parametrize("size", [99, 100, 101])
 def test_a_long_listing_is_cut_without_counting_the_slashes(size: int) -> None:
     names = [f"/d/{number:03}".ljust(size, "n") for number in range(200)]
-    text = render([Entry(name, True) for name in names])
+    text = render([TreeEntry(name, True) for name in names])
     plain = ("\n".join(names) + "\n")[:CLIP_AT]
     assert text.endswith(DIRECTORY_NOTICE)
     assert text.removesuffix(DIRECTORY_NOTICE).replace("/\n", "\n") == plain
@@ -116,8 +116,8 @@ def test_of_very_many_entries_the_first_are_shown(tmp_path: Path, monkeypatch: p
         *(f"m{number:03}" for number in range(300)),
     )
     whole = view_directory(str(tmp_path))
-    monkeypatch.setattr(listing, "_MOST", 100)
-    monkeypatch.setattr(listing, "CLIP_AT", 50 * len(f"{tmp_path}/m000"))
+    monkeypatch.setattr(directory_view, "_MOST", 100)
+    monkeypatch.setattr(directory_view, "CLIP_AT", 50 * len(f"{tmp_path}/m000"))
     shown, _, _ = view_directory(str(tmp_path)).partition(DIRECTORY_NOTICE)
     assert len(shown) > 2000
     assert whole.startswith(shown)

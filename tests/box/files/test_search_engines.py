@@ -11,12 +11,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from glovebox.box.files.search.hits import Lines
-from glovebox.box.files.search.line_search import LineSearch
+from glovebox.box.files.search.hits import MatchedLines
+from glovebox.box.files.search.line_search import LineSearch, RipgrepOutput, search_with_ripgrep
 from glovebox.box.files.search.pattern_parser import parse
 from glovebox.box.files.search.patterns import InvalidPattern, SearchPattern, written_out
-from glovebox.box.files.search.ripgrep import Report, search_with_ripgrep
-from glovebox.box.files.search.walking import Budget
+from glovebox.box.files.search.walk import Budget
 from glovebox.box.threads import Threads
 
 RIPGREP = shutil.which("rg")
@@ -66,7 +65,7 @@ BINARY = st.builds(lambda before, after: before + b"\0" + after, TEXTS, TEXTS)
 FILES = st.lists(st.one_of(TEXTS, TEXTS, TEXTS, BINARY), min_size=1, max_size=5)
 
 
-async def without_ripgrep(pattern: SearchPattern, files: list[bytes], limit: int) -> Lines:
+async def without_ripgrep(pattern: SearchPattern, files: list[bytes], limit: int) -> MatchedLines:
     threads = Threads("test", 1)
     try:
         return await LineSearch(pattern, None, limit, Budget(60), threads).run([files])
@@ -74,12 +73,12 @@ async def without_ripgrep(pattern: SearchPattern, files: list[bytes], limit: int
         threads.close()
 
 
-async def with_ripgrep(pattern: str, files: list[bytes], limit: int) -> Lines:
+async def with_ripgrep(pattern: str, files: list[bytes], limit: int) -> MatchedLines:
     """The same without anything to fall back upon."""
     assert RIPGREP is not None
-    report = Report()
+    report = RipgrepOutput()
     assert await search_with_ripgrep(RIPGREP, pattern, files, report, most_lines=10_000)
-    found = Lines()
+    found = MatchedLines()
     for path in files:
         if path in report.files and not found.incomplete:
             found.add(report.files[path], limit)

@@ -20,7 +20,7 @@ import pytest
 from glovebox.box.credentials import assume_user, identity_of
 from glovebox.box.events import EventLog
 from glovebox.box.executor import Executor
-from glovebox.box.files.path_handlers import PathActions
+from glovebox.box.files.actions.paths import PathActions
 from glovebox.box.files.search.children import child, lines
 from glovebox.box.threads import Threads
 from glovebox.protocol.files import GrepAction, GrepObservation

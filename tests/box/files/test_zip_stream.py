@@ -9,11 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from glovebox.box.files import zip_format
-from glovebox.box.files.zip_format import Entry
-from glovebox.box.files.zip_stream import ZipStream, open_archive
+from glovebox.archives.zip_records import end_records
+from glovebox.box.files.transfer import zip_stream
+from glovebox.box.files.transfer.zip_stream import ZipEntry, ZipStream, open_archive
 from glovebox.errors import TransferError
-from glovebox.protocol.zip_records import end_records
 
 GIGABYTE = 1 << 30
 
@@ -34,16 +33,16 @@ def opened(path: Path) -> zipfile.ZipFile:
     return archive
 
 
-def sparse_archive(path: Path, entries: list[Entry]) -> None:
+def sparse_archive(path: Path, entries: list[ZipEntry]) -> None:
     """An archive whose data are holes."""
     with path.open("wb") as file:
         directory = bytearray()
         for entry in entries:
             offset = file.tell()
-            file.write(zip_format.local_header(entry))
+            file.write(zip_stream.local_header(entry))
             file.seek(entry.size, os.SEEK_CUR)
-            file.write(zip_format.descriptor(entry, 0))
-            directory += zip_format.central_header(entry, 0, offset)
+            file.write(zip_stream.descriptor(entry, 0))
+            directory += zip_stream.central_header(entry, 0, offset)
         offset = file.tell()
         file.write(directory)
         file.write(end_records(len(entries), len(directory), offset))
@@ -198,14 +197,14 @@ def test_closing_while_a_thread_reads_neither_waits_nor_leaks(tmp_path: Path) ->
 
 def test_large_files_and_far_offsets_are_told_in_64_bits(tmp_path: Path) -> None:
     entries = [
-        Entry(b"small", 10_000, 0, 0o100644),
-        Entry(b"just below", 4 * GIGABYTE - 2, 0, 0o100644),
-        Entry(b"at the limit", 4 * GIGABYTE - 1, 0, 0o100644),
-        Entry(b"above", 5 * GIGABYTE, 0, 0o100644),
-        Entry(b"after", 0, 0, 0o100644),
+        ZipEntry(b"small", 10_000, 0, 0o100644),
+        ZipEntry(b"just below", 4 * GIGABYTE - 2, 0, 0o100644),
+        ZipEntry(b"at the limit", 4 * GIGABYTE - 1, 0, 0o100644),
+        ZipEntry(b"above", 5 * GIGABYTE, 0, 0o100644),
+        ZipEntry(b"after", 0, 0, 0o100644),
     ]
     sparse_archive(tmp_path / "large.zip", entries)
-    assert (tmp_path / "large.zip").stat().st_size == zip_format.total_size(entries)
+    assert (tmp_path / "large.zip").stat().st_size == zip_stream.total_size(entries)
     with zipfile.ZipFile(tmp_path / "large.zip") as archive:
         assert [info.file_size for info in archive.infolist()] == [entry.size for entry in entries]
         for info in archive.infolist():
@@ -215,9 +214,9 @@ def test_large_files_and_far_offsets_are_told_in_64_bits(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("count", [65_534, 65_535, 65_536])
 def test_any_number_of_files_fits(tmp_path: Path, count: int) -> None:
-    entries = [Entry(b"%d" % number, 0, 0, 0o100644) for number in range(count)]
+    entries = [ZipEntry(b"%d" % number, 0, 0, 0o100644) for number in range(count)]
     sparse_archive(tmp_path / "many.zip", entries)
-    assert (tmp_path / "many.zip").stat().st_size == zip_format.total_size(entries)
+    assert (tmp_path / "many.zip").stat().st_size == zip_stream.total_size(entries)
     # 65535 in the short record means "look in the long one".
     assert (b"PK\6\6" in (tmp_path / "many.zip").read_bytes()) == (count >= 65_535)
     with zipfile.ZipFile(tmp_path / "many.zip") as archive:

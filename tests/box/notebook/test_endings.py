@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from glovebox.box.notebook.endings import how_ended
+from glovebox.box.notebook.exit_messages import how_ended
 
 
 @pytest.mark.parametrize(

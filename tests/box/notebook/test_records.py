@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from glovebox.box.notebook.records import MOST_BYTES, MOST_BYTES_OF_ONE, MOST_CELLS, Records
+from glovebox.box.notebook.records import MOST_BYTES, MOST_BYTES_OF_ONE, MOST_CELLS, CellLogs
 from glovebox.errors import NoSuchCell
 from glovebox.protocol.notebook import CellInfo, CellOutput
 
 
-def begin(records: Records, cell_id: str) -> None:
+def begin(records: CellLogs, cell_id: str) -> None:
     records.begin(cell_id, lambda: CellInfo(id=cell_id, kernel="main", state="running", accepted=0))
 
 
@@ -18,7 +18,7 @@ def text(size: int) -> CellOutput:
 
 
 def test_a_cell_is_told_with_what_it_gave_out() -> None:
-    records = Records()
+    records = CellLogs()
     begin(records, "a")
     records.add("a", text(3))
     record = records.get("main", "a")
@@ -27,7 +27,7 @@ def test_a_cell_is_told_with_what_it_gave_out() -> None:
 
 
 def test_the_oldest_cells_are_forgotten() -> None:
-    records = Records()
+    records = CellLogs()
     for number in range(MOST_CELLS + 1):
         begin(records, str(number))
     with pytest.raises(NoSuchCell):
@@ -36,7 +36,7 @@ def test_the_oldest_cells_are_forgotten() -> None:
 
 
 def test_bytes_are_bounded_whatever_cells_give_out() -> None:
-    records = Records()
+    records = CellLogs()
     for number in range(50):
         begin(records, str(number))
         for _ in range(5):
@@ -46,20 +46,20 @@ def test_bytes_are_bounded_whatever_cells_give_out() -> None:
 
 
 def test_output_of_a_forgotten_cell_is_not_kept() -> None:
-    records = Records()
+    records = CellLogs()
     records.add("never", text(100))
     assert records.size == 0
 
 
 def test_a_cell_belongs_to_its_kernel() -> None:
-    records = Records()
+    records = CellLogs()
     begin(records, "a")
     with pytest.raises(NoSuchCell):
         records.get("other", "a")
 
 
 def test_a_cell_of_the_same_id_replaces_the_earlier_one() -> None:
-    records = Records()
+    records = CellLogs()
     begin(records, "a")
     records.add("a", text(1000))
     begin(records, "a")

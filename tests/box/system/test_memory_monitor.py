@@ -11,10 +11,10 @@ import threading
 
 import pytest
 
-from glovebox.box.system.memory_monitor import MemoryMonitor
+from glovebox.box.system.plugin import MemoryMonitor
 from tests.support.running import wait_until
 
-NAME = "glovebox.box.system.memory_monitor"
+NAME = "glovebox.box.system.plugin"
 LINE = re.compile(r"\[Memory usage\] MEM (\d+\.\d{6}) \d+\.\d{4}")
 
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from glovebox.box.system import machine, processes
-from glovebox.box.system.sampling import Baseline, Sampler
+from glovebox.box.system import processes, samples
+from glovebox.box.system.samples import Baseline, Sampler
 from glovebox.protocol.system import ProcessUse, SystemSample
 from tests.support.running import wait_until
 
@@ -174,7 +174,7 @@ def group(root: Path, version: int, controller: str, own: dict[str, str], above:
 def test_the_memory_limit_of_version_2_is_the_tightest_above(tmp_path: Path) -> None:
     own = {"memory.max": "max", "memory.current": "1000"}
     above = {"memory.max": "5000000", "memory.current": "2000"}
-    found = machine.group_memory(group(tmp_path, 2, "memory", own, above))
+    found = samples.group_memory(group(tmp_path, 2, "memory", own, above))
     assert found is not None
     assert (found.limit, found.used) == (5_000_000, 2_000)
 
@@ -182,22 +182,22 @@ def test_the_memory_limit_of_version_2_is_the_tightest_above(tmp_path: Path) -> 
 def test_the_memory_limit_of_version_1_is_known(tmp_path: Path) -> None:
     own = {"memory.limit_in_bytes": "4000000", "memory.usage_in_bytes": "1000"}
     above = {"memory.limit_in_bytes": str((1 << 63) - 4096), "memory.usage_in_bytes": "2000"}
-    found = machine.group_memory(group(tmp_path, 1, "memory", own, above))
+    found = samples.group_memory(group(tmp_path, 1, "memory", own, above))
     assert found is not None
     assert (found.limit, found.used) == (4_000_000, 1_000)
 
 
 def test_without_a_limit_none_is_told(tmp_path: Path) -> None:
     unlimited = {"memory.max": "max", "memory.current": "1000", "cpu.max": "max 100000"}
-    assert machine.group_memory(group(tmp_path / "a", 2, "memory", unlimited, {})) is None
-    assert machine.cpu_limit(group(tmp_path / "b", 2, "cpu", unlimited, {})) is None
-    assert machine.cpu_limit(group(tmp_path / "c", 1, "cpu", {"cpu.cfs_quota_us": "-1"}, {})) is None
-    assert machine.cpu_limit(str(tmp_path)) is None
+    assert samples.group_memory(group(tmp_path / "a", 2, "memory", unlimited, {})) is None
+    assert samples.cpu_limit(group(tmp_path / "b", 2, "cpu", unlimited, {})) is None
+    assert samples.cpu_limit(group(tmp_path / "c", 1, "cpu", {"cpu.cfs_quota_us": "-1"}, {})) is None
+    assert samples.cpu_limit(str(tmp_path)) is None
     most = {"memory.limit_in_bytes": str((1 << 63) - 4096), "memory.usage_in_bytes": "1000"}
-    assert machine.group_memory(group(tmp_path / "d", 1, "memory", most, most)) is None
+    assert samples.group_memory(group(tmp_path / "d", 1, "memory", most, most)) is None
 
 
 def test_the_cpu_limit_is_told_in_cores(tmp_path: Path) -> None:
-    assert machine.cpu_limit(group(tmp_path / "a", 2, "cpu", {"cpu.max": "150000 100000"}, {})) == 1.5
+    assert samples.cpu_limit(group(tmp_path / "a", 2, "cpu", {"cpu.max": "150000 100000"}, {})) == 1.5
     one = {"cpu.cfs_quota_us": "50000", "cpu.cfs_period_us": "100000"}
-    assert machine.cpu_limit(group(tmp_path / "b", 1, "cpu", one, {})) == 0.5
+    assert samples.cpu_limit(group(tmp_path / "b", 1, "cpu", one, {})) == 0.5

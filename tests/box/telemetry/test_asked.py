@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from glovebox.box.telemetry.asked import asked_for, secrets
+from glovebox.box.telemetry.otel_settings import asked_for, secrets
 
 ALL = {"traces": "http/protobuf", "metrics": "http/protobuf", "logs": "http/protobuf"}
 ENDPOINT = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:4318"}

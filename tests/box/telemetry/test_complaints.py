@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from glovebox.box.telemetry.complaints import Complaints
+from glovebox.box.telemetry.otel import Complaints
 from glovebox.logs import Mask
 
 

@@ -12,8 +12,8 @@ from glovebox.box.events import EventLog
 from glovebox.box.plugin import Context, Plugin, Services
 from glovebox.box.startup import Startup
 from glovebox.box.telemetry.instruments import LookFromThread
-from glovebox.box.telemetry.looking import Looking
 from glovebox.box.telemetry.measurements import Measurements
+from glovebox.box.telemetry.snapshot import Looking
 from glovebox.box.threads import Threads
 from glovebox.protocol.plugins import PluginInfo
 from glovebox.settings import Settings

@@ -18,8 +18,7 @@ from opentelemetry.trace import SpanKind, StatusCode, get_current_span
 from glovebox import tracing
 from glovebox.box.events import EventLog
 from glovebox.box.executor import Call, Executor, Outcome
-from glovebox.box.telemetry.log_records import LogRecords
-from glovebox.box.telemetry.spans import Spans
+from glovebox.box.telemetry.otel import LogRecords, Spans
 from glovebox.errors import ActionError
 from glovebox.logs import Mask
 from glovebox.protocol.actions import FileReadAction, FileWriteAction
@@ -178,6 +177,6 @@ def test_a_line_whose_parts_do_not_fit_fails_nobody(
 
 
 def test_what_is_said_about_sending_is_not_sent(lines: InMemoryLogRecordExporter) -> None:
-    logging.getLogger("glovebox.box.telemetry.complaints").warning("the collector is away")
+    logging.getLogger("glovebox.box.telemetry.otel").warning("the collector is away")
     logging.getLogger("elsewhere").warning("of another library")
     assert not lines.get_finished_logs()

@@ -12,7 +12,7 @@ from typing import Any
 
 from glovebox.box.events import EventLog
 from glovebox.box.executor import Executor
-from glovebox.box.keeping import Launched
+from glovebox.box.services import Launched
 from glovebox.box.terminal.manager import Terminal
 from glovebox.protocol.actions import CmdRunAction
 from glovebox.protocol.events import ActionOutput

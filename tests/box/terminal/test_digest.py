@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from glovebox.box.terminal.digest import Digest, digest, is_error
-from glovebox.box.terminal.rendering import render
+from glovebox.box.terminal.output.digest import Digest, digest, is_error
+from glovebox.box.terminal.output.rendering import render
 
 NOTE = re.compile(r"\n\[[\d,]+ lines?, [\d,]+ bytes in all(?:\. Read or search the rest: .*)?\]\Z")
 

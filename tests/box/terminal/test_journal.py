@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from glovebox.box.terminal.identity import Identity
-from glovebox.box.terminal.integration import Report
-from glovebox.box.terminal.journal import (
+from glovebox.box.terminal.shell.integration import EndReport
+from glovebox.box.terminal.shell.run import Identity
+from glovebox.box.terminal.survival.journal import (
     COMPACT_BYTES,
     Answered,
     Began,
@@ -25,8 +25,8 @@ from glovebox.box.terminal.journal import (
     Sent,
     ShellStarted,
     load,
+    summarize,
 )
-from glovebox.box.terminal.story import summarize
 from glovebox.box.threads import Threads
 from glovebox.protocol.terminal import Bill, Limits
 from tests.support.waiting import LIMIT
@@ -46,7 +46,7 @@ def ended(number: int, working_dir: str = "/") -> Ended:
         id=f"id{number}",
         extents=[(number, 5), (number + 9, 1)],
         ended=2.0,
-        report=Report(3, -1, "me", "here", working_dir, ""),
+        report=EndReport(3, -1, "me", "here", working_dir, ""),
         status=None,
         bill=Bill(wall_seconds=0.5, output_bytes=6),
     )

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from glovebox.box.terminal.run import ShellEnd
+from glovebox.box.terminal.shell.run import ShellEnd
 from glovebox.errors import BadSession, CommandEnded, NoSuchCommand, NoSuchSession, SessionExists
 from glovebox.protocol.events import SessionChanged
 from glovebox.protocol.observations import ErrorObservation

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from glovebox.box.terminal.rendering import LiveText, render, split_unfinished
+from glovebox.box.terminal.output.rendering import LiveText, render, split_unfinished
 
 
 def test_repetitions_are_bounded() -> None:

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from glovebox.box.terminal.presentation import show
-from glovebox.box.terminal.retention import Kept, Output, surviving
+from glovebox.box.terminal.output.buffer import OutputBuffer, RetainedOutput, surviving
+from glovebox.box.terminal.output.presentation import show
 
 
 def numbered(count: int) -> list[str]:
@@ -9,16 +9,16 @@ def numbered(count: int) -> list[str]:
 
 
 def test_an_output_is_kept_whole_as_long_as_it_is_small() -> None:
-    output = Output()
+    output = OutputBuffer()
     for number in range(1000):
         output.append(b"%d\n" % number)
     kept = output.take()
-    assert kept == Kept(b"".join(b"%d\n" % number for number in range(1000)))
+    assert kept == RetainedOutput(b"".join(b"%d\n" % number for number in range(1000)))
     assert len(output) == 0
 
 
 def test_of_many_lines_the_newest_are_kept() -> None:
-    output = Output()
+    output = OutputBuffer()
     for number in range(0, 2_000_000, 100):
         output.append(b"".join(b"%d\r\n" % (number + more) for more in range(100)))
     kept = output.take()
@@ -28,7 +28,7 @@ def test_of_many_lines_the_newest_are_kept() -> None:
 
 
 def test_of_a_long_line_the_beginning_and_the_end_are_kept() -> None:
-    output = Output()
+    output = OutputBuffer()
     output.append(b"begin")
     for _ in range(100):
         output.append(b"x" * 100_000)
@@ -44,14 +44,14 @@ def test_of_a_long_line_the_beginning_and_the_end_are_kept() -> None:
 
 
 def test_a_line_that_is_written_over_and_over_is_shown_as_it_ended() -> None:
-    output = Output()
+    output = OutputBuffer()
     for number in range(1_000):
         output.append(b"".join(b"\r%7d" % (number * 1000 + more) for more in range(1_000)))
     assert show(output.take(), completed=True).content == "999999"
 
 
 def test_what_is_put_back_comes_first() -> None:
-    output = Output()
+    output = OutputBuffer()
     output.append(b"old")
     kept = output.take()
     output.append(b"new")

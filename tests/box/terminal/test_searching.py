@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from glovebox.box.terminal.searching import SHOWN, Match, SearchError, search, shorten, visible
+from glovebox.box.terminal.output.search import SHOWN, Match, SearchError, search, shorten, visible
 from tests.support.waiting import LIMIT
 
 LINES = b"zero\r\none\r\ntwo\r\nthree needle\r\nfour\r\nfive\r\nsix needle\r\nseven\r\n"
@@ -197,7 +197,7 @@ def test_an_expression_that_takes_for_ever_is_stopped() -> None:
 
 def test_what_takes_for_ever_ends_even_if_the_one_who_asked_is_gone() -> None:
     program = (
-        "from glovebox.box.terminal.searching import search\n"
+        "from glovebox.box.terminal.output.search import search\n"
         "search([b'a' * 5_000 + b'b'], '(a+)+$', regex=True, deadline=3.0)\n"
     )
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from glovebox.box.terminal.splitting import split_commands
+from glovebox.box.terminal.shell.command_splitter import split_commands
 
 #: Texts, and the commands that the contract's parser (bashlex 0.18) finds in each if there are several.
 RECORDED: list[tuple[str, list[str] | None]] = json.loads(

@@ -12,7 +12,7 @@ import pytest
 
 from glovebox.box.executor import Call, Executor
 from glovebox.protocol.actions import CmdRunAction
-from glovebox.protocol.events import ActionState, CommandEnded
+from glovebox.protocol.events import ActionState, CommandFinished
 from glovebox.protocol.terminal import Bill, CommandInfo
 from tests.box.terminal.console import Console, eventually
 from tests.support.waiting import LIMIT
@@ -47,7 +47,7 @@ async def bill(shell: Console, call: Call) -> Bill:
     assert call.command is not None
     assert call.command.state == "ended"
     assert call.command == shell.terminal.command(call.id).info()
-    told = [event.command for event in shell.events.since(0) if isinstance(event, CommandEnded)]
+    told = [event.command for event in shell.events.since(0) if isinstance(event, CommandFinished)]
     assert call.command in told
     assert call.command.bill is not None
     return call.command.bill

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from glovebox.box.vscode import finding
-from glovebox.box.vscode.addresses import base_path
-from glovebox.box.vscode.finding import find_server
+from glovebox.box.vscode import installation
+from glovebox.box.vscode.installation import find_server
+from glovebox.box.vscode.server import base_path
 from glovebox.errors import PluginFailed
 from glovebox.settings import load
 
@@ -29,8 +29,8 @@ def server(place: Path, *, with_node: bool = True) -> Path:
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     """A machine without any server, as its environment tells it."""
-    monkeypatch.setattr(finding, "OPENVSCODE", tmp_path / "openhands")
-    monkeypatch.setattr(finding, "_CODE_SERVERS", ())
+    monkeypatch.setattr(installation, "OPENVSCODE", tmp_path / "openhands")
+    monkeypatch.setattr(installation, "_CODE_SERVERS", ())
     (tmp_path / "bin").mkdir()
     return {"HOME": str(tmp_path / "home"), "PATH": str(tmp_path / "bin")}
 

@@ -14,8 +14,8 @@ from glovebox import settings
 from glovebox.box.box import Box
 from glovebox.box.startup import Startup
 from glovebox.errors import WindowError
-from glovebox.hub.hands import LIMIT, Refused
 from glovebox.hub.window.plugin import WindowPlugin
+from glovebox.hub.window_client import LIMIT, OrderRefused
 from glovebox.protocol.actions import CmdRunAction
 from glovebox.protocol.base import Action, ObservationT
 from glovebox.protocol.observations import CmdOutputObservation, ErrorObservation
@@ -67,7 +67,7 @@ class DirectoryHands:
         try:
             done = self.after(await self.acting.do(order, tell))
         except No as no:
-            raise Refused(no.code, str(no)) from no
+            raise OrderRefused(no.code, str(no)) from no
         await asyncio.sleep(0)  # what was printed is heard before the end
         assert isinstance(done, answer), done
         return done
@@ -136,6 +136,6 @@ def failing(code: Any, kind: type[Order], times: int = 1) -> Callable[[Order], N
             left[0] -= 1
             if isinstance(code, WindowError):
                 raise code
-            raise Refused(code, f"because of {code}")
+            raise OrderRefused(code, f"because of {code}")
 
     return fail

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from glovebox.errors import OutputGone, WindowLost
-from glovebox.hub.hands import Refused
 from glovebox.hub.window.output import MemoryLog
+from glovebox.hub.window_client import OrderRefused
 from glovebox.protocol.actions import CmdRunAction
 from glovebox.protocol.events import ActionOutput
 from glovebox.protocol.terminal import Limits
@@ -112,7 +112,7 @@ async def test_a_shell_whose_directory_is_gone_begins_in_the_first_folder(
 ) -> None:
     def missing(order: Order) -> None:
         if isinstance(order, Run | RunApart) and order.cwd.endswith("sub"):
-            raise Refused("not_found", f"{order.cwd} does not exist.")
+            raise OrderRefused("not_found", f"{order.cwd} does not exist.")
 
     await box.run("mkdir sub; cd sub")
     await box.run("rmdir ../sub; exit 0")

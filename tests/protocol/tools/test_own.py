@@ -17,7 +17,7 @@ from glovebox.protocol.actions import (
 )
 from glovebox.protocol.base import Action
 from glovebox.protocol.files import GrepAction, MkdirAction, StatAction
-from glovebox.protocol.tools.catalogue import Entry
+from glovebox.protocol.tools.catalogue import ToolEntry
 from glovebox.protocol.tools.own import ENTRIES, own_action, own_tools, tool
 
 #: Arguments of a tool that are those of another action.
@@ -36,7 +36,7 @@ def test_what_is_told_of_a_tool_and_the_fields_of_its_action_agree(name: str) ->
 
 
 @pytest.mark.parametrize("entry", ENTRIES.values(), ids=list(ENTRIES))
-def test_what_stands_in_for_a_schema_fits_the_field(entry: Entry) -> None:
+def test_what_stands_in_for_a_schema_fits_the_field(entry: ToolEntry) -> None:
     for field in msgspec.structs.fields(entry.action):
         argument = entry.arguments.get(field.name)
         if argument is None or argument.schema is None or field.type is Any:

@@ -11,9 +11,19 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 from glovebox.backends.docker import wire
+from glovebox.backends.docker.cancellation import regardless, undoable
+from glovebox.backends.docker.config import (
+    API_PORT,
+    HOME,
+    VSCODE_PORT,
+    ContainerPlan,
+    check,
+    container_config,
+)
 from glovebox.backends.docker.containers import created, inspected, listed, remove
-from glovebox.backends.docker.creating import API_PORT, HOME, VSCODE_PORT, Plan, check, container_config
-from glovebox.backends.docker.describing import (
+from glovebox.backends.docker.engine import Engine, EngineRefused, open_engine
+from glovebox.backends.docker.images import has_runtime, prepared
+from glovebox.backends.docker.labels import (
     BACKEND,
     BOX,
     PREFIX,
@@ -22,14 +32,17 @@ from glovebox.backends.docker.describing import (
     reached,
     state_of,
 )
-from glovebox.backends.docker.engine import Engine, EngineRefused, open_engine
-from glovebox.backends.docker.finishing import regardless, undoable
-from glovebox.backends.docker.images import has_runtime, prepared
-from glovebox.backends.docker.injecting import STARTER, Runtime, check_architecture, fill, the_runtime
 from glovebox.backends.docker.mounts import Mounts, make_layers, mounts_for, remove_layers
 from glovebox.backends.docker.orphans import sweep
+from glovebox.backends.docker.runtime_volume import (
+    STARTER,
+    RuntimeVolume,
+    check_architecture,
+    fill,
+    the_runtime,
+)
 from glovebox.backends.docker.sandbox import DockerSandbox
-from glovebox.client.backend import BoxInfo, Report
+from glovebox.client.backend import BoxInfo, ProgressReport
 from glovebox.client.spec import BoxSpec, checked_name
 from glovebox.errors import BackendError, BadImage, BadSpec, NoSuchBox
 from glovebox.settings.host import HostSettings
@@ -53,14 +66,14 @@ class DockerBackend:
         self._settings = settings
         self._engine: Engine | None = None
         self._opening = asyncio.Lock()
-        self._runtime: Runtime | None = None
+        self._runtime: RuntimeVolume | None = None
         self._filling = asyncio.Lock()
         self._sweeping: asyncio.Task[None] | None = None
         self._closing = asyncio.Event()
         #: How often the volume was filled from here.
         self._fillings = 0
 
-    async def start(self, spec: BoxSpec, report: Report) -> DockerSandbox:
+    async def start(self, spec: BoxSpec, report: ProgressReport) -> DockerSandbox:
         """Start a box. The image is pulled or built first if need be, and given a runtime if it has none.
 
         Boxes whose client is gone are removed afterwards, once.
@@ -73,7 +86,7 @@ class DockerBackend:
             self._sweeping = asyncio.create_task(self._sweep())
         return sandbox
 
-    async def _start(self, spec: BoxSpec, report: Report) -> DockerSandbox:
+    async def _start(self, spec: BoxSpec, report: ProgressReport) -> DockerSandbox:
         engine = await self._opened()
         check(spec, is_remote=engine.is_remote, is_podman=engine.is_podman)
         name = checked_name(spec.name) if spec.name else secrets.token_hex(6)
@@ -152,13 +165,15 @@ class DockerBackend:
                 self._engine = await open_engine(self._settings)
             return self._engine
 
-    async def _runtime_for(self, name: str, image: wire.Image, report: Report) -> Runtime:
+    async def _runtime_for(self, name: str, image: wire.Image, report: ProgressReport) -> RuntimeVolume:
         if self._runtime is None:
             self._runtime = await the_runtime(self._settings, report)
         check_architecture(name, image, self._runtime)
         return self._runtime
 
-    def _plan(self, engine: Engine, spec: BoxSpec, name: str, image: str, runtime: Runtime | None) -> Plan:
+    def _plan(
+        self, engine: Engine, spec: BoxSpec, name: str, image: str, runtime: RuntimeVolume | None
+    ) -> ContainerPlan:
         wanted = mounts_for(
             spec, PREFIX + name, self._overlays, is_remote=engine.is_remote, is_podman=engine.is_podman
         )
@@ -166,7 +181,7 @@ class DockerBackend:
         if spec.network == "host":
             # Nothing is published, so nothing is chosen by the engine.
             api_port, vscode_port = _free_ports(spec, is_remote=engine.is_remote)
-        return Plan(
+        return ContainerPlan(
             name=name,
             key=spec.key or secrets.token_urlsafe(32),
             image=image,
@@ -180,7 +195,7 @@ class DockerBackend:
             vscode_port=vscode_port,
         )
 
-    async def _run(self, engine: Engine, spec: BoxSpec, plan: Plan) -> DockerSandbox:
+    async def _run(self, engine: Engine, spec: BoxSpec, plan: ContainerPlan) -> DockerSandbox:
         """Create and start the container; nothing of it is left if that fails."""
 
         async def undo(container: str) -> None:
@@ -204,7 +219,7 @@ class DockerBackend:
         return sandbox
 
 
-async def _start(engine: Engine, container: str, plan: Plan) -> None:
+async def _start(engine: Engine, container: str, plan: ContainerPlan) -> None:
     try:
         await engine.ask("POST", f"/containers/{container}/start")
     except EngineRefused as error:
@@ -225,7 +240,7 @@ async def _join(engine: Engine, container: str, network: str) -> None:
         raise BadSpec(f"The box cannot join the network {network}: {error}") from error
 
 
-def _listed(engine: Engine, container: wire.Listed) -> BoxInfo:
+def _listed(engine: Engine, container: wire.ContainerSummary) -> BoxInfo:
     labels = container.labels or {}
     where = {port.private: (port.ip, str(port.public)) for port in container.ports or () if port.public}
     own = list(host_ports(labels).values())

@@ -46,11 +46,11 @@ async def inspected(engine: Engine, name: str) -> wire.Container:
     return await engine.get(wire.Container, f"/containers/{name}/json")
 
 
-async def listed(engine: Engine, label: str) -> tuple[wire.Listed, ...]:
+async def listed(engine: Engine, label: str) -> tuple[wire.ContainerSummary, ...]:
     """All containers that have a label."""
     filters = msgspec.json.encode({"label": [label]}).decode()
     return await engine.get(
-        tuple[wire.Listed, ...], "/containers/json", query={"all": "1", "filters": filters}
+        tuple[wire.ContainerSummary, ...], "/containers/json", query={"all": "1", "filters": filters}
     )
 
 

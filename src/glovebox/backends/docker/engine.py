@@ -130,16 +130,16 @@ class Engine:
 
     async def steps(
         self, path: str, *, query: Mapping[str, str], data: Any = None, kind: str = "application/json"
-    ) -> AsyncIterator[wire.Step]:
+    ) -> AsyncIterator[wire.ProgressLine]:
         """What the engine tells of a long piece of work, line by line."""
         async with self.streaming("POST", path, query=query, data=data, kind=kind) as answer:
             rest = b""
             async for piece in answer.content.iter_any():
                 *lines, rest = (rest + piece).split(b"\n")
                 for line in filter(bytes.strip, lines):
-                    yield decoded(wire.Step, line)
+                    yield decoded(wire.ProgressLine, line)
             if rest.strip():
-                yield decoded(wire.Step, rest)
+                yield decoded(wire.ProgressLine, rest)
 
     async def close(self) -> None:
         """Let go of the connections. Idempotent."""
@@ -160,7 +160,7 @@ def decoded(kind: type[AnswerT], answer: bytes) -> AnswerT:
 
 def _words(answer: bytes) -> str:
     try:
-        return decode_json(answer, wire.Refusal).message.strip()
+        return decode_json(answer, wire.EngineError).message.strip()
     except msgspec.DecodeError:
         return answer.decode(errors="replace").strip()
 

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
+import hashlib
 import logging
+import os
+import re
+import tarfile
+import tempfile
+from collections import deque
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import IO
 from urllib.parse import quote
 
 from glovebox.backends.docker import wire
-from glovebox.backends.docker.building import build
 from glovebox.backends.docker.engine import Engine, EngineRefused
-from glovebox.client.backend import Report, RuntimeStatus
+from glovebox.client.backend import ProgressReport, RuntimeStatus
 from glovebox.client.spec import BoxSpec
 from glovebox.errors import BadImage, BadSpec
 from glovebox.settings.host import HostSettings
@@ -30,7 +40,7 @@ def has_runtime(image: wire.Image) -> bool:
 
 
 async def prepared(
-    engine: Engine, settings: HostSettings, spec: BoxSpec, report: Report
+    engine: Engine, settings: HostSettings, spec: BoxSpec, report: ProgressReport
 ) -> tuple[str, wire.Image]:
     """The image for a box, by name and as the engine has it.
 
@@ -80,7 +90,7 @@ def _usable(name: str, image: wire.Image) -> wire.Image:
     return image
 
 
-async def _pull(engine: Engine, name: str, report: Report) -> None:
+async def _pull(engine: Engine, name: str, report: ProgressReport) -> None:
     """Have the engine pull an image, and tell how many bytes of its layers are there."""
     report.status(RuntimeStatus.BUILDING_RUNTIME, f"Pulling {name}...")
     repository, tag = _parts(name)
@@ -121,3 +131,131 @@ def _cannot_pull(engine: Engine, name: str, words: str) -> BadImage:
         f"Is its name right, and can the engine reach its registry? Try `{command} pull {name}` (after "
         f"`{command} login`, if it is private), or choose an image that `{command} images` lists."
     )
+
+
+#: `Step 2/5 : RUN make`, as Docker and (in capitals) Podman say it.
+STEP = re.compile(r"^step (\d+)/(\d+) ?: (.*)", re.IGNORECASE)
+LAST_WORDS = 20
+#: A context up to this size stays in memory on its way to the engine.
+_IN_MEMORY = 4 << 20
+
+
+async def build(engine: Engine, directory: str, report: ProgressReport) -> str:
+    """The name of the image that a directory was built to; what has not changed is not built again.
+
+    Raises:
+        BadSpec: there is no Dockerfile.
+        BadImage: it cannot be built; the text has the engine's last words.
+    """
+    root = _absolute(directory)
+    tag = f"glovebox-build:{hashlib.sha256(str(root).encode()).hexdigest()[:12]}"
+    report.status(RuntimeStatus.BUILDING_RUNTIME, f"Building an image from {root}...")
+    words: deque[str] = deque(maxlen=LAST_WORDS)
+    query = {"t": tag, "rm": "1", "forcerm": "1"}
+    with await asyncio.to_thread(context, root) as archive:
+        try:
+            async for step in engine.steps("/build", query=query, data=archive, kind="application/x-tar"):
+                if step.error:
+                    raise _cannot_build(root, words, step.error)
+                _tell(step.stream or step.status, words, report)
+        except EngineRefused as error:
+            raise _cannot_build(root, words, str(error)) from error
+    return tag
+
+
+def _absolute(directory: str) -> Path:
+    return Path(directory).expanduser().absolute()
+
+
+def _tell(text: str, words: deque[str], report: ProgressReport) -> None:
+    for line in filter(None, (line.rstrip() for line in text.splitlines())):
+        words.append(line)
+        if match := STEP.match(line):
+            number, total = int(match[1]), int(match[2])
+            report.status(RuntimeStatus.BUILDING_RUNTIME, f"Step {number}/{total}: {match[3]}")
+            report.progress("build", number, total)
+
+
+def _cannot_build(root: Path, words: deque[str], error: str) -> BadImage:
+    said = "\n".join(words)
+    return BadImage(f"The image in {root} cannot be built: {error.strip()}\nThe engine's last words:\n{said}")
+
+
+def context(root: Path) -> IO[bytes]:
+    """A directory as the tar that the engine builds from, without what `.dockerignore` names.
+
+    Raises:
+        BadSpec: there is no Dockerfile.
+    """
+    if not (root / "Dockerfile").is_file():
+        raise BadSpec(f"There is no Dockerfile in {root}.")
+    with ExitStack() as unfinished:
+        archive = unfinished.enter_context(tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY))
+        ignored = Ignored(_lines(root / ".dockerignore"))
+        with tarfile.open(fileobj=archive, mode="w", format=tarfile.PAX_FORMAT) as tar:
+            for path in _files(root, ignored):
+                tar.add(root / path, arcname=path, recursive=False)
+        archive.seek(0)
+        unfinished.pop_all()  # the caller closes it
+    return archive
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return path.read_text(encoding="utf-8").splitlines()
+    except FileNotFoundError:
+        return []
+
+
+def _files(root: Path, ignored: Ignored) -> Iterator[str]:
+    """Every path below a directory that is not ignored, relative to it, directories first."""
+    for directory, directories, files in os.walk(root):
+        here = Path(directory).relative_to(root)
+        for name in sorted(directories):
+            path = (here / name).as_posix()
+            if not ignored(path):
+                yield path
+            elif not ignored.has_exceptions:
+                directories.remove(name)  # nothing below it is wanted, so it is not walked
+        for name in sorted(files):
+            path = (here / name).as_posix()
+            # The engine needs these two whatever they say of themselves.
+            if path in ("Dockerfile", ".dockerignore") or not ignored(path):
+                yield path
+
+
+class Ignored:
+    """What a `.dockerignore` keeps out of a build."""
+
+    def __init__(self, lines: list[str]) -> None:
+        self._rules: list[tuple[bool, re.Pattern[str]]] = []
+        for line in (line.strip() for line in lines):
+            if line and not line.startswith("#"):
+                wanted = line.startswith("!")
+                self._rules.append((wanted, _pattern(line.removeprefix("!").strip())))
+        self.has_exceptions = any(wanted for wanted, _ in self._rules)
+
+    def __call__(self, path: str) -> bool:
+        """Whether a path, relative to the directory, stays out; the last rule that fits decides."""
+        ignored = False
+        for wanted, pattern in self._rules:
+            if pattern.fullmatch(path):
+                ignored = not wanted
+        return ignored
+
+
+def _pattern(glob: str) -> re.Pattern[str]:
+    """A pattern of `.dockerignore`; it also fits everything below what it names."""
+    translated, rest = "", os.path.normpath(glob).lstrip("/")
+    while rest:
+        if rest.startswith("**/"):
+            translated, rest = translated + "(?:.*/)?", rest[3:]
+        elif rest.startswith("**"):
+            translated, rest = translated + ".*", rest[2:]
+        elif rest[0] == "*":
+            translated, rest = translated + "[^/]*", rest[1:]
+        elif rest[0] == "?":
+            translated, rest = translated + "[^/]", rest[1:]
+        else:
+            translated, rest = translated + re.escape(rest[0]), rest[1:]
+    return re.compile(f"{translated}(?:/.*)?", re.DOTALL)

@@ -12,10 +12,10 @@ import msgspec
 from glovebox.backends import owners
 from glovebox.backends.docker import wire
 from glovebox.backends.docker.containers import listed, remove
-from glovebox.backends.docker.describing import BOX, KEEP, LAYERS, OWNER, PREFIX
 from glovebox.backends.docker.engine import Engine, EngineRefused
-from glovebox.backends.docker.injecting import FILLING, VOLUME
+from glovebox.backends.docker.labels import BOX, KEEP, LAYERS, OWNER, PREFIX
 from glovebox.backends.docker.mounts import remove_layers
+from glovebox.backends.docker.runtime_volume import FILLING, VOLUME
 
 log = logging.getLogger(__name__)
 

@@ -8,7 +8,8 @@ from collections.abc import AsyncGenerator, Mapping
 
 from glovebox.backends.docker import wire
 from glovebox.backends.docker.containers import inspected, lines, remove
-from glovebox.backends.docker.describing import (
+from glovebox.backends.docker.engine import Engine, EngineRefused
+from glovebox.backends.docker.labels import (
     BOX,
     LAYERS,
     PREFIX,
@@ -18,9 +19,8 @@ from glovebox.backends.docker.describing import (
     reached,
     state_of,
 )
-from glovebox.backends.docker.engine import Engine, EngineRefused
 from glovebox.backends.docker.mounts import remove_layers
-from glovebox.backends.waiting import until_alive
+from glovebox.backends.readiness import until_alive
 from glovebox.client.backend import Address, BoxInfo
 from glovebox.errors import BackendError, BoxDied, NoSuchBox
 

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 import msgspec
 
 
-class Answer(msgspec.Struct, frozen=True, rename="pascal"):
+class EngineAnswer(msgspec.Struct, frozen=True, rename="pascal"):
     """A part of an answer; fields that are not read are not named."""
 
 
-class ImageConfig(Answer, frozen=True):
+class ImageConfig(EngineAnswer, frozen=True):
     """What an image says of the containers that are made from it."""
 
     user: str = ""
@@ -19,7 +19,7 @@ class ImageConfig(Answer, frozen=True):
     labels: dict[str, str] | None = None
 
 
-class Image(Answer, frozen=True):
+class Image(EngineAnswer, frozen=True):
     """`GET /images/{name}/json`."""
 
     id: str
@@ -28,14 +28,14 @@ class Image(Answer, frozen=True):
     config: ImageConfig | None = None
 
 
-class Binding(Answer, frozen=True):
+class Binding(EngineAnswer, frozen=True):
     """Where the host has a port of a container."""
 
     host_ip: str = ""
     host_port: str = ""
 
 
-class State(Answer, frozen=True):
+class ContainerState(EngineAnswer, frozen=True):
     """How a container is."""
 
     status: str = ""
@@ -44,25 +44,25 @@ class State(Answer, frozen=True):
     error: str = ""
 
 
-class ContainerConfig(Answer, frozen=True):
+class ContainerConfig(EngineAnswer, frozen=True):
     """What a container was made with."""
 
     env: tuple[str, ...] | None = None
     labels: dict[str, str] | None = None
 
 
-class NetworkSettings(Answer, frozen=True):
+class NetworkSettings(EngineAnswer, frozen=True):
     """How a container is reached."""
 
     ports: dict[str, tuple[Binding, ...] | None] | None = None
 
 
-class Container(Answer, frozen=True):
+class Container(EngineAnswer, frozen=True):
     """`GET /containers/{name}/json`."""
 
     id: str
     config: ContainerConfig
-    state: State
+    state: ContainerState
     network_settings: NetworkSettings = NetworkSettings()
 
     @property
@@ -90,7 +90,7 @@ class ListedPort(msgspec.Struct, frozen=True):
     ip: str = msgspec.field(name="IP", default="")
 
 
-class Listed(Answer, frozen=True):
+class ContainerSummary(EngineAnswer, frozen=True):
     """One of `GET /containers/json`."""
 
     id: str
@@ -99,13 +99,13 @@ class Listed(Answer, frozen=True):
     ports: tuple[ListedPort, ...] | None = None
 
 
-class Created(Answer, frozen=True):
+class Created(EngineAnswer, frozen=True):
     """`POST /containers/create`."""
 
     id: str
 
 
-class Volume(Answer, frozen=True):
+class Volume(EngineAnswer, frozen=True):
     """One of `GET /volumes`."""
 
     name: str
@@ -113,13 +113,13 @@ class Volume(Answer, frozen=True):
     labels: dict[str, str] | None = None
 
 
-class Volumes(Answer, frozen=True):
+class Volumes(EngineAnswer, frozen=True):
     """`GET /volumes`."""
 
     volumes: tuple[Volume, ...] | None = None
 
 
-class Refusal(msgspec.Struct, frozen=True):
+class EngineError(msgspec.Struct, frozen=True):
     """What an error answer says."""
 
     message: str = ""
@@ -132,7 +132,7 @@ class Detail(msgspec.Struct, frozen=True):
     total: int = 0
 
 
-class Step(msgspec.Struct, frozen=True):
+class ProgressLine(msgspec.Struct, frozen=True):
     """One line of what a pull or a build tells."""
 
     id: str = ""

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import pwd
+import secrets
+import socket
 import time
 from contextlib import AsyncExitStack
 
+from msgspec import structs
+
 from glovebox.backends import owners
 from glovebox.backends.process import bubblewrap
-from glovebox.backends.process.blocking import done
-from glovebox.backends.process.checking import completed
-from glovebox.backends.process.records import BoxDirectory, Record, Records
+from glovebox.backends.process.records import BoxDirectory, BoxRecord, BoxRecords, done
 from glovebox.backends.process.sandbox import NAME, ProcessSandbox, adopt, delete
-from glovebox.client.backend import BoxInfo, Report, RuntimeStatus
-from glovebox.client.spec import BoxSpec
-from glovebox.errors import NoSuchBox
+from glovebox.client.backend import BoxInfo, ProgressReport, RuntimeStatus
+from glovebox.client.facts import VSCODE_PORT
+from glovebox.client.spec import BoxSpec, checked_name
+from glovebox.errors import BadSpec, NoSuchBox, NotSupported
 from glovebox.settings.host import HostSettings
 
 log = logging.getLogger(__name__)
@@ -26,7 +31,7 @@ class ProcessBackend:
 
     def __init__(self, settings: HostSettings) -> None:
         self._settings = settings
-        self._records = Records(settings.state)
+        self._records = BoxRecords(settings.state)
         self._sweeping: set[asyncio.Task[list[str]]] = set()
 
     @property
@@ -34,7 +39,7 @@ class ProcessBackend:
         """Its name."""
         return NAME
 
-    async def start(self, spec: BoxSpec, report: Report) -> ProcessSandbox:
+    async def start(self, spec: BoxSpec, report: ProgressReport) -> ProcessSandbox:
         """Start a box.
 
         Raises:
@@ -45,7 +50,7 @@ class ProcessBackend:
             log.info("%s: %s", spec.name, bubblewrap.SHARED)
             report.status(RuntimeStatus.STARTING_RUNTIME, bubblewrap.SHARED, "warning")
         self._sweep_later()
-        record = Record(spec=spec, owner=owners.this_process(), created=time.time())
+        record = BoxRecord(spec=spec, owner=owners.this_process(), created=time.time())
         directory = self._records.of(record)
         sandbox = ProcessSandbox(directory, record, self._settings)
         async with AsyncExitStack() as unfinished:
@@ -108,3 +113,103 @@ def _swept(directory: BoxDirectory) -> bool:
         return False
     delete(directory)
     return True
+
+
+#: What only containers have: the field, and what it is called.
+_CONTAINERS_ONLY = {
+    "image": "an image",
+    "build": "an image to be built",
+    "network": "a network",
+    "networks": "networks",
+    "runtime": "a container runtime",
+    "memory": "a limit of memory",
+    "cpus": "a limit of CPUs",
+    "pids": "a limit of processes",
+}
+
+
+def completed(spec: BoxSpec) -> BoxSpec:
+    """A spec with its name, its key and absolute paths.
+
+    Raises:
+        BadSpec: no box can be like that.
+        NotSupported: no process can.
+    """
+    for field, what in _CONTAINERS_ONLY.items():
+        if getattr(spec, field):
+            raise NotSupported(
+                f"A box that is a process has no {what.removeprefix('an ').removeprefix('a ')} ({field}). "
+                "Leave it out, or use the backend docker."
+            )
+    _check_volumes(spec)
+    _check_user(spec)
+    for inside, outside in spec.ports.items():
+        if outside not in (0, inside):
+            raise NotSupported(
+                f"A box that is a process shares this machine's ports: {inside} cannot be {outside} here."
+            )
+    if "--log-json" in spec.arguments:
+        raise BadSpec("Leave out --log-json: where the box listens is read from what it prints for people.")
+    return structs.replace(
+        spec,
+        name=checked_name(spec.name or f"box-{secrets.token_hex(4)}"),
+        key=spec.key or secrets.token_urlsafe(32),
+        workspace=_directory(spec.workspace) if spec.workspace else "",
+        env=_with_vscode_port(spec),
+    )
+
+
+def _with_vscode_port(spec: BoxSpec) -> dict[str, str]:
+    """The environment of a box with VS Code, which has to be told where: only then the host knows it, too."""
+    if "vscode" not in spec.plugins or spec.env.get(VSCODE_PORT, "0") != "0":
+        return spec.env
+    family = socket.AF_INET6 if ":" in spec.publish_address else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        try:
+            probe.bind((spec.publish_address, 0))
+        except OSError as error:
+            raise BadSpec(f"The box cannot be reached at {spec.publish_address}: {error}") from error
+        return {**spec.env, VSCODE_PORT: str(probe.getsockname()[1])}
+
+
+def _check_volumes(spec: BoxSpec) -> None:
+    if spec.volumes and not spec.isolation:
+        raise NotSupported(
+            "A box that is a process sees the files of this machine as they are, so it has no volumes. "
+            'Leave them out, or use isolation="bubblewrap" or the backend docker.'
+        )
+    for mount in spec.volumes:
+        if not mount.is_bind:
+            raise NotSupported(f"Only containers have named volumes: {mount.source}. Name a directory.")
+        if not mount.target.startswith("/"):
+            raise BadSpec(f"{mount.target} is no absolute path, so nothing can be mounted there.")
+        if not os.path.exists(mount.source):
+            raise BadSpec(f"{mount.source} does not exist, so it cannot be mounted.")
+        if not mount.is_overlay and mount.mode not in ("rw", "ro"):
+            raise BadSpec(f"{mount.mode!r} is no mode of a mount: use rw, ro or overlay.")
+
+
+def _check_user(spec: BoxSpec) -> None:
+    if not spec.user:
+        return
+    try:
+        uid = pwd.getpwnam(spec.user).pw_uid
+    except KeyError:
+        raise BadSpec(
+            f"There is no user {spec.user!r} on this machine, and a box that is a process makes none."
+        ) from None
+    if uid == os.geteuid():
+        return
+    if spec.isolation:
+        raise NotSupported("In bubblewrap, commands can run as the user who starts the box only.")
+    if os.geteuid() != 0:
+        raise BadSpec(f"Only root can start a box whose commands run as {spec.user!r}.")
+    if not spec.workspace:
+        raise BadSpec(f"Name a workspace that {spec.user!r} can enter: a fresh one is for its owner only.")
+
+
+def _directory(path: str) -> str:
+    absolute = os.path.abspath(os.path.expanduser(path))
+    if not os.path.isdir(absolute):
+        raise BadSpec(f"The workspace {absolute} is no directory. Make it first, or leave it out.")
+    return absolute

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import fcntl
 import logging
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import ParamSpec, TypeVar
 
 import msgspec
 
@@ -30,7 +32,7 @@ class Known(Message):
     start: str
 
 
-class Record(Message):
+class BoxRecord(Message):
     """A box."""
 
     #: What it was asked to be, with its name and key.
@@ -49,7 +51,7 @@ class Record(Message):
     paused: tuple[Known, ...] = ()
 
 
-_decode = json_decoder(Record).decode
+_decode = json_decoder(BoxRecord).decode
 
 
 class BoxDirectory:
@@ -76,7 +78,7 @@ class BoxDirectory:
         """The state directory of the server."""
         return self.path / "shells"
 
-    def read(self) -> Record:
+    def read(self) -> BoxRecord:
         """What is known of it.
 
         Raises:
@@ -95,7 +97,7 @@ class BoxDirectory:
             raise self._gone()
         return record
 
-    def write(self, record: Record) -> None:
+    def write(self, record: BoxRecord) -> None:
         """Note what is known of it; a reader sees all of it or what was there before."""
         new = self.path / f"{_RECORD}.new"
         descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
@@ -104,7 +106,7 @@ class BoxDirectory:
         new.replace(self.path / _RECORD)
 
     @contextlib.contextmanager
-    def locked(self) -> Iterator[Record]:
+    def locked(self) -> Iterator[BoxRecord]:
         """What is known of it, while nobody else changes anything.
 
         Raises:
@@ -137,17 +139,17 @@ class BoxDirectory:
             log.warning("%s could not be removed: not everything in it is yours", self.path)
 
 
-class Records:
+class BoxRecords:
     """All boxes of a state directory."""
 
     def __init__(self, root: Path) -> None:
         self.root = root / "boxes"
 
-    def of(self, record: Record) -> BoxDirectory:
+    def of(self, record: BoxRecord) -> BoxDirectory:
         """The directory of a box, and of no other that comes to have its name."""
         return BoxDirectory(self.root / record.spec.name, record.created)
 
-    def create(self, record: Record) -> None:
+    def create(self, record: BoxRecord) -> None:
         """Make the directory of a new box.
 
         Raises:
@@ -194,3 +196,23 @@ class Records:
             yield
         finally:
             os.close(descriptor)
+
+
+ParametersT = ParamSpec("ParametersT")
+ResultT = TypeVar("ResultT")
+
+
+async def done(
+    work: Callable[ParametersT, ResultT], *args: ParametersT.args, **kwargs: ParametersT.kwargs
+) -> ResultT:
+    """Do something in a thread. A caller that is cancelled waits for its end: a thread cannot be stopped."""
+    task = asyncio.ensure_future(asyncio.to_thread(work, *args, **kwargs))
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        while not task.done():
+            try:
+                await asyncio.wait([task])
+            except asyncio.CancelledError:
+                continue
+        raise

@@ -10,9 +10,8 @@ from urllib.parse import urlsplit
 from msgspec import structs
 
 from glovebox.backends import owners
-from glovebox.backends.process import family, spawning
-from glovebox.backends.process.blocking import done
-from glovebox.backends.process.records import BoxDirectory, Record
+from glovebox.backends.process import process_tree, server_process
+from glovebox.backends.process.records import BoxDirectory, BoxRecord, done
 from glovebox.client.backend import Address, BoxInfo, State
 from glovebox.client.facts import VSCODE_PORT
 from glovebox.errors import DeadlineExceeded, NoSuchBox
@@ -29,7 +28,7 @@ _ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}
 class ProcessSandbox:
     """A box and its directory. Any client of the same user can have one for the same box."""
 
-    def __init__(self, directory: BoxDirectory, record: Record, settings: HostSettings) -> None:
+    def __init__(self, directory: BoxDirectory, record: BoxRecord, settings: HostSettings) -> None:
         self._directory = directory
         self._settings = settings
         self._record = record
@@ -49,7 +48,7 @@ class ProcessSandbox:
         """The path of the workspace, as the box sees it."""
         if self._record.spec.isolation:
             return self._record.spec.workspace_in_box
-        return str(spawning.workspace_of(self._directory, self._record))
+        return str(server_process.workspace_of(self._directory, self._record))
 
     @property
     def ports(self) -> Mapping[int, str]:
@@ -91,7 +90,7 @@ class ProcessSandbox:
             async with asyncio.timeout(limit):
                 url = await self._announced(offset)
         except TimeoutError:
-            words = await done(spawning.last_words, self._directory.log, offset)
+            words = await done(server_process.last_words, self._directory.log, offset)
             raise DeadlineExceeded(
                 f"The box did not answer within {limit:g} seconds. Its last words:\n{words or '(none)'}"
             ) from None
@@ -127,8 +126,8 @@ class ProcessSandbox:
         offset, rest = 0, b""
         while True:
             record = await done(self._directory.read)
-            ended = not family.is_running(record.main)  # before reading, so that nothing is missed
-            data = await done(spawning.read_log, self._directory.log, offset)
+            ended = not process_tree.is_running(record.main)  # before reading, so that nothing is missed
+            data = await done(server_process.read_log, self._directory.log, offset)
             offset += len(data)
             *lines, rest = (rest + data).split(b"\n")
             for line in lines:
@@ -149,10 +148,10 @@ class ProcessSandbox:
                 self._directory.workspace.mkdir(mode=0o700, exist_ok=True)
             log = self._directory.log
             offset = log.stat().st_size if log.exists() else 0
-            self._record = spawning.spawn(self._directory, record, self._settings)
+            self._record = server_process.spawn(self._directory, record, self._settings)
         return offset
 
-    def _note(self, url: str) -> Record:
+    def _note(self, url: str) -> BoxRecord:
         with self._directory.locked() as record:
             record = structs.replace(record, url=url)
             self._directory.write(record)
@@ -160,20 +159,20 @@ class ProcessSandbox:
 
     def _pause(self) -> None:
         with self._directory.locked() as record:
-            if family.is_running(record.main):
-                family.pause(self._directory, record)
+            if process_tree.is_running(record.main):
+                process_tree.pause(self._directory, record)
 
     def _go_on(self) -> bool:
         """Continue what was stopped; whether the server is there."""
         with self._directory.locked() as record:
             if record.paused:
-                record = family.go_on(self._directory, record)
+                record = process_tree.go_on(self._directory, record)
             self._record = adopt(self._directory, record)
-            return family.is_running(record.main)
+            return process_tree.is_running(record.main)
 
     def _stop(self) -> None:
         with self._directory.locked() as record:
-            family.end(self._directory, record)
+            process_tree.end(self._directory, record)
             self._directory.write(structs.replace(record, url="", paused=()))
 
     # Waiting.
@@ -182,19 +181,19 @@ class ProcessSandbox:
         """Where the server says it listens, which it does when it is ready."""
         directory, main = self._directory, self._record.main
         while True:
-            ended = not family.is_running(main)
-            text = (await done(spawning.read_log, directory.log, offset)).decode(errors="replace")
+            ended = not process_tree.is_running(main)
+            text = (await done(server_process.read_log, directory.log, offset)).decode(errors="replace")
             if found := _ANNOUNCED.search(text):
                 parts = urlsplit(found[1])
                 return f"http://{_reachable(parts.hostname or '')}:{parts.port}"
             if ended:
-                await done(family.reap, self._record.child)
-                words = await done(spawning.last_words, directory.log, offset)
-                raise spawning.death(words, bool(self._record.spec.isolation))
+                await done(process_tree.reap, self._record.child)
+                words = await done(server_process.last_words, directory.log, offset)
+                raise server_process.death(words, bool(self._record.spec.isolation))
             await asyncio.sleep(_PAUSE)
 
 
-def adopt(directory: BoxDirectory, record: Record) -> Record:
+def adopt(directory: BoxDirectory, record: BoxRecord) -> BoxRecord:
     """Answer for a box whose client is gone, so that nobody takes it for left behind. Blocks."""
     if owners.is_gone(record.owner):
         record = structs.replace(record, owner=owners.this_process())
@@ -206,14 +205,14 @@ def delete(directory: BoxDirectory) -> None:
     """End a box and remove its directory; one that is gone is left so. Blocks."""
     try:
         with directory.locked() as record:
-            family.end(directory, record)
+            process_tree.end(directory, record)
             directory.remove()
     except NoSuchBox:
         return
 
 
-def _state(record: Record) -> State:
-    if not family.is_running(record.main):
+def _state(record: BoxRecord) -> State:
+    if not process_tree.is_running(record.main):
         return "stopped" if record.main or owners.is_gone(record.owner) else "starting"
     if record.paused:
         return "paused"

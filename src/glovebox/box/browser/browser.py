@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 import os
 import re
@@ -10,12 +11,13 @@ import sys
 from collections.abc import AsyncGenerator
 from typing import Literal
 
-from glovebox.box.browser import answers, wire
-from glovebox.box.browser.finding import find_chromium
+from glovebox.box.browser import wire
+from glovebox.box.browser.chromium_path import find_chromium
 from glovebox.box.browser.options import BrowserOptions
 from glovebox.box.browser.process import NAME, BrowserProcess
+from glovebox.box.browser.wire import Seen, TextReply
 from glovebox.box.events import EventLog
-from glovebox.box.keeping import Keeper
+from glovebox.box.services import Keeper
 from glovebox.box.threads import Threads
 from glovebox.errors import BrowserError, BrowserNotStarted
 from glovebox.protocol.actions import BrowseInteractiveAction, BrowseURLAction
@@ -83,13 +85,13 @@ class Browser:
         url = action.url
         if not _SCHEME.match(url):
             url = f"{os.getcwd()}{url}"  # the contract's way to say that this is no address
-        return await self._step(f'goto("{_quoted(url)}")', answers.BROWSE, url, raw=action.return_axtree)
+        return await self._step(f'goto("{_quoted(url)}")', BROWSE, url, raw=action.return_axtree)
 
     async def interact(
         self, action: BrowseInteractiveAction
     ) -> BrowserOutputObservation | FileDownloadObservation:
         """Act on the active page."""
-        return await self._step(action.browser_actions, answers.INTERACTIVE, "", raw=action.return_axtree)
+        return await self._step(action.browser_actions, INTERACTIVE, "", raw=action.return_axtree)
 
     async def picture(self, kind: Literal["png", "jpeg"]) -> wire.Picture:
         """How the active page looks now.
@@ -103,7 +105,7 @@ class Browser:
             async with asyncio.timeout(_LOOK_LIMIT):
                 return await process.look(kind)
         except TimeoutError as error:
-            raise BrowserError(answers.TOO_LONG) from error
+            raise BrowserError(TOO_LONG) from error
 
     async def info(self) -> BrowserInfo:
         """What there is to know of it."""
@@ -150,25 +152,25 @@ class Browser:
             try:
                 reply = await self._carry_out(actions, trigger, raw=raw)
             except BrowserError as error:
-                return answers.failed_observation(str(error), trigger, url)
-            if isinstance(reply, wire.Told):
-                return answers.told_observation(reply, trigger, actions)
+                return failed_observation(str(error), trigger, url)
+            if isinstance(reply, wire.TextReply):
+                return told_observation(reply, trigger, actions)
             for dialog in reply.dialogs:
                 answer = "accepted" if dialog.accepted else "dismissed"
                 self._say(f"{dialog.kind} {answer}", dialog.text)
             if reply.downloads:
-                return answers.download_observation(actions, reply.downloads[-1].path)
-            return answers.seen_observation(reply, trigger, actions)
+                return download_observation(actions, reply.downloads[-1].path)
+            return seen_observation(reply, trigger, actions)
 
-    async def _carry_out(self, actions: str, trigger: str, *, raw: bool) -> wire.Seen | wire.Told:
+    async def _carry_out(self, actions: str, trigger: str, *, raw: bool) -> wire.Seen | wire.TextReply:
         process = await self._started()
         try:
             async with asyncio.timeout(_STEP_LIMIT):
-                return await process.step(actions, as_text=trigger == answers.BROWSE, raw=raw)
+                return await process.step(actions, as_text=trigger == BROWSE, raw=raw)
         except TimeoutError as error:
-            self._say("ended", answers.TOO_LONG)
+            self._say("ended", TOO_LONG)
             await process.close()
-            raise BrowserError(answers.TOO_LONG) from error
+            raise BrowserError(TOO_LONG) from error
 
     def _there(self) -> BrowserProcess:
         if self._process is None or not self.running:
@@ -230,3 +232,114 @@ class Browser:
 def _quoted(url: str) -> str:
     """An address inside the quotes of a call; those that need nothing stay as they are."""
     return url.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\r", "\\r")
+
+
+TOO_LONG = "Browser environment took too long to respond."
+BROWSE = "browse"
+INTERACTIVE = "browse_interactive"
+
+_NOTE = (
+    "Note: [bid] is the unique alpha-numeric identifier at the beginning of lines for each element in the"
+    " AXTree. Always use bid to refer to elements in your actions."
+)
+
+
+def seen_observation(seen: Seen, trigger: str, actions: str) -> BrowserOutputObservation:
+    """A page after a step."""
+    content = _page(seen.url, seen.error, seen.text) if trigger == BROWSE else _tree(seen)
+    return BrowserOutputObservation(
+        content=content,
+        url=seen.url,
+        trigger_by_action=trigger,
+        screenshot=_data_url(seen.screenshot),
+        screenshot_path=seen.screenshot_path,
+        set_of_marks=_data_url(seen.set_of_marks),
+        error=bool(seen.error),
+        open_pages_urls=seen.open_pages_urls,
+        active_page_index=seen.active_page_index,
+        axtree_object=seen.axtree,
+        extra_element_properties=seen.properties,
+        last_browser_action=actions,
+        last_browser_action_error=seen.error,
+        focused_element_bid=seen.focused_element_bid,
+    )
+
+
+def failed_observation(error: str, trigger: str, url: str) -> BrowserOutputObservation:
+    """What there is to say when nothing was seen."""
+    nothing = Seen(
+        id=0,
+        url="",
+        open_pages_urls=[],
+        active_page_index=-1,
+        focused_element_bid="",
+        screenshot=b"",
+        set_of_marks=b"",
+        error=error,
+        tree_error="'nodes'",  # the contract's words for a tree that is not there
+    )
+    content = _page(url, error, error) if trigger == BROWSE else _tree(nothing)
+    return BrowserOutputObservation(
+        content=content,
+        url=url if trigger == BROWSE else "",
+        trigger_by_action=trigger,
+        error=True,
+        last_browser_action_error=error,
+    )
+
+
+def told_observation(told: TextReply, trigger: str, actions: str) -> BrowserOutputObservation:
+    """What an evaluation tells: its goal, its rewards."""
+    return BrowserOutputObservation(
+        content=told.text,
+        url="",
+        trigger_by_action=trigger,
+        goal_image_urls=told.images,
+        last_browser_action=actions,
+    )
+
+
+def download_observation(actions: str, path: str) -> FileDownloadObservation:
+    """A file came instead of a page."""
+    return FileDownloadObservation(
+        content=f"Execution of the previous action {actions} resulted in a file download. "
+        f"The downloaded file is saved at location: {path}",
+        file_path=path,
+    )
+
+
+def _page(url: str, error: str, text: str) -> str:
+    problem = _problem("trying to visit the URL", error) if error else ""
+    return (
+        f"[Current URL: {url}]\n{problem}============== BEGIN webpage content ==============\n"
+        f"{text}\n============== END webpage content ==============\n"
+    )
+
+
+def _tree(seen: Seen) -> str:
+    path = seen.screenshot_path
+    saved = f"[Screenshot saved to: {path}]\n" if path else ""
+    outcome = "[Action executed successfully.]\n"
+    if seen.error:
+        outcome = _problem("executing the last action", seen.error)
+    focused = seen.focused_element_bid
+    head = f"[Current URL: {seen.url}]\n[Focused element bid: {focused}]\n{saved}\n{outcome}"
+    if seen.tree_error:
+        return f"{head}\n[Error encountered when processing the accessibility tree: {seen.tree_error}]"
+    return (
+        f"{head}Accessibility tree of the COMPLETE webpage:\n{_NOTE}\n"
+        f"============== BEGIN accessibility tree ==============\n{seen.tree}\n"
+        "============== END accessibility tree ==============\n"
+    )
+
+
+def _problem(when: str, error: str) -> str:
+    return (
+        "================ BEGIN error message ===============\n"
+        f"The following error occurred when {when}:\n{error}\n"
+        "================ END error message ===============\n"
+    )
+
+
+def _data_url(png: bytes) -> str:
+    return f"data:image/png;base64,{base64.b64encode(png).decode()}" if png else ""

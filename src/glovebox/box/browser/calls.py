@@ -19,7 +19,7 @@ _BUTTONS = ("left", "middle", "right")
 _MODIFIERS = ("Alt", "Control", "ControlOrMeta", "Meta", "Shift")
 
 
-class Call(NamedTuple):
+class BrowserCall(NamedTuple):
     """One call, as the agent wrote it."""
 
     name: str
@@ -80,7 +80,7 @@ NAMES = frozenset(_ON_ELEMENTS)
 COORDINATE_NAMES = frozenset(_ON_COORDINATES)
 
 
-def parse(text: str, *, coordinates: bool = False) -> list[Call]:
+def parse(text: str, *, coordinates: bool = False) -> list[BrowserCall]:
     """The calls in a text, in order; at least one.
 
     Raises:
@@ -93,10 +93,10 @@ def parse(text: str, *, coordinates: bool = False) -> list[Call]:
     for name, _, _ in found:
         if name not in known:
             raise BadCall(f"NameError: Invalid action type '{name}'.")
-    return [Call(name, tuple(args), _unrepeated(named)) for name, args, named in found]
+    return [BrowserCall(name, tuple(args), _unrepeated(named)) for name, args, named in found]
 
 
-def bind(call: Call) -> dict[str, object]:
+def bind(call: BrowserCall) -> dict[str, object]:
     """The arguments of a call by the names of their parameters, checked, with the defaults filled in.
 
     Raises:

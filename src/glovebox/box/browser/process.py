@@ -13,7 +13,7 @@ import msgspec
 
 from glovebox.box.browser import wire
 from glovebox.box.browser.wire import Setup
-from glovebox.box.keeping import Keeper, Kept
+from glovebox.box.services import Keeper, ServiceProcess
 from glovebox.box.threads import Threads
 from glovebox.decoding import json_decoder
 from glovebox.errors import BrowserError
@@ -41,7 +41,7 @@ class BrowserProcess:
 
     def __init__(
         self,
-        kept: Kept,
+        kept: ServiceProcess,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
         version: str,
@@ -84,7 +84,7 @@ class BrowserProcess:
             raise
 
     @classmethod
-    async def _connect(cls, kept: Kept, listener: Listener, limit: float) -> BrowserProcess:
+    async def _connect(cls, kept: ServiceProcess, listener: Listener, limit: float) -> BrowserProcess:
         path = os.path.join(kept.directory, "s")
         deadline = asyncio.get_running_loop().time() + limit
         while True:
@@ -105,14 +105,16 @@ class BrowserProcess:
             raise BrowserError(await _why(kept, limit)) from error
         return cls(kept, reader, writer, ready.version, listener)
 
-    async def step(self, actions: str, *, as_text: bool, raw: bool) -> wire.Seen | wire.Told:
+    async def step(self, actions: str, *, as_text: bool, raw: bool) -> wire.Seen | wire.TextReply:
         """Have calls carried out.
 
         Raises:
             BrowserError: nothing can be seen.
         """
-        reply = await self._ask(wire.Step(id=next(self._ids), actions=actions, as_text=as_text, raw=raw))
-        if isinstance(reply, wire.Seen | wire.Told):
+        reply = await self._ask(
+            wire.BrowserStep(id=next(self._ids), actions=actions, as_text=as_text, raw=raw)
+        )
+        if isinstance(reply, wire.Seen | wire.TextReply):
             return reply
         raise _unexpected(reply)
 
@@ -122,23 +124,23 @@ class BrowserProcess:
         Raises:
             BrowserError: that cannot be seen.
         """
-        reply = await self._ask(wire.Look(id=next(self._ids), format=kind))
+        reply = await self._ask(wire.Observe(id=next(self._ids), format=kind))
         if isinstance(reply, wire.Picture):
             return reply
         raise _unexpected(reply)
 
-    async def survey(self) -> wire.Tabs:
+    async def survey(self) -> wire.OpenTabs:
         """Which pages are open.
 
         Raises:
             BrowserError: that cannot be said.
         """
         reply = await self._ask(wire.Survey(id=next(self._ids)))
-        if isinstance(reply, wire.Tabs):
+        if isinstance(reply, wire.OpenTabs):
             return reply
         raise _unexpected(reply)
 
-    async def _ask(self, request: wire.Step | wire.Look | wire.Survey) -> wire.Reply:
+    async def _ask(self, request: wire.BrowserStep | wire.Observe | wire.Survey) -> wire.Reply:
         """Ask, and wait for the answer.
 
         Raises:
@@ -155,7 +157,7 @@ class BrowserProcess:
             reply = answer.result()
         finally:
             self._asked.pop(request.id, None)
-        if isinstance(reply, wire.Failed):
+        if isinstance(reply, wire.BrowserFailure):
             raise BrowserError(reply.text)
         return reply
 
@@ -201,21 +203,21 @@ def _placed(setup: Setup, directory: str) -> Setup:
     return _decode_setup(text)
 
 
-def _setup_of(kept: Kept) -> Setup | None:
+def _setup_of(kept: ServiceProcess) -> Setup | None:
     try:
         return _decode_setup(read_file(os.path.join(kept.directory, _SETUP)))
     except (msgspec.DecodeError, ValueError):
         return None
 
 
-async def _why(kept: Kept, limit: float) -> str:
+async def _why(kept: ServiceProcess, limit: float) -> str:
     """Why it does not listen."""
     if not kept.exited.done():
         return f"The browser did not start within {limit:.0f} s. It printed: {await _last_words(kept)}"
     return f"The browser did not start: {await _last_words(kept)}"
 
 
-async def _last_words(kept: Kept) -> str:
+async def _last_words(kept: ServiceProcess) -> str:
     printed = (await kept.printed(4000)).strip()
     if "No module named 'playwright'" in printed and "pip install" not in printed:
         return "Playwright is not installed. Install it: pip install 'glovebox-runtime[browser]'."

@@ -46,7 +46,7 @@ class Setup(Message):
 # What is asked for.
 
 
-class Step(Message, tag="step"):
+class BrowserStep(Message, tag="step"):
     """Carry out a string of calls, and say what is seen then."""
 
     id: int
@@ -57,7 +57,7 @@ class Step(Message, tag="step"):
     raw: bool = False
 
 
-class Look(Message, tag="look"):
+class Observe(Message, tag="look"):
     """Show the active page."""
 
     id: int
@@ -76,7 +76,7 @@ class Survey(Message, tag="survey"):
     id: int
 
 
-Request = Step | Look | Cast | Survey
+Request = BrowserStep | Observe | Cast | Survey
 
 
 # What is told.
@@ -127,7 +127,7 @@ class Seen(Message, tag="seen"):
     downloads: list[Download] = []
 
 
-class Told(Message, tag="told"):
+class TextReply(Message, tag="told"):
     """Text instead of a page: the goal of an evaluation, its rewards."""
 
     id: int
@@ -144,7 +144,7 @@ class Picture(Message, tag="picture"):
     title: str
 
 
-class Tabs(Message, tag="tabs"):
+class OpenTabs(Message, tag="tabs"):
     """The open pages."""
 
     id: int
@@ -155,7 +155,7 @@ class Tabs(Message, tag="tabs"):
     pid: int = 0
 
 
-class Failed(Message, tag="failed"):
+class BrowserFailure(Message, tag="failed"):
     """What was asked for could not be done."""
 
     id: int
@@ -183,7 +183,7 @@ class Crashed(Message, tag="crashed"):
     what: str
 
 
-Reply = Seen | Told | Picture | Tabs | Failed | Ready | Frame | Crashed
+Reply = Seen | TextReply | Picture | OpenTabs | BrowserFailure | Ready | Frame | Crashed
 
 _encoder = msgspec.msgpack.Encoder()
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from glovebox.box.executor import Handler
-from glovebox.box.files.endpoints import transfer_endpoints
-from glovebox.box.files.handlers import FileActions
-from glovebox.box.files.path_handlers import PathActions
+from glovebox.box.files.actions.content import FileActions
+from glovebox.box.files.actions.paths import PathActions
+from glovebox.box.files.transfer.endpoints import transfer_endpoints
 from glovebox.box.plugin import Context, Plugin
 from glovebox.http.endpoints import Endpoint
 

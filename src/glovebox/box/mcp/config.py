@@ -7,18 +7,23 @@
 
 from __future__ import annotations
 
+import logging
+import os
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
 from glovebox.box.mcp.servers import Server, parse_named
+from glovebox.decoding import decode_json
 from glovebox.errors import BadMcpConfig, NoSuchMcpProfile, RequestError
 from glovebox.protocol.base import Message
+from glovebox.state_files import read_document, write_document
 
 KEYS = ("mcpServers", "profiles", "profile")
 
 
-class Config(Message):
+class McpConfig(Message):
     """Servers and named sets of them."""
 
     servers: dict[str, Server] = {}
@@ -40,7 +45,7 @@ class Config(Message):
         return [self.servers[name] for name in self.profiles[profile]]
 
 
-def load(path: str) -> Config:
+def load(path: str) -> McpConfig:
     """The configuration in a file; one that ends with `.toml` is TOML. Blocks.
 
     Raises:
@@ -60,7 +65,7 @@ def load(path: str) -> Config:
         raise BadMcpConfig(f"{path}: {error}") from error
 
 
-def parse(given: Any) -> Config:
+def parse(given: Any) -> McpConfig:
     """The configuration in such an object.
 
     Raises:
@@ -86,4 +91,27 @@ def parse(given: Any) -> Config:
     begin = given.get("profile", "")
     if begin and begin not in profiles:
         raise BadMcpConfig(f"profile: there is no profile {begin!r}")
-    return Config(servers=servers, profiles=profiles, profile=begin)
+    return McpConfig(servers=servers, profiles=profiles, profile=begin)
+
+
+log = logging.getLogger(__name__)
+
+
+def write(path: str, servers: Sequence[Server]) -> None:
+    """Remember servers. Blocks."""
+    try:
+        write_document(path, msgspec.json.encode({server.name: server for server in servers}))
+    except OSError as error:
+        log.warning("the list of MCP servers could not be written: %s", error)
+
+
+def read(path: str) -> list[Server]:
+    """The servers that were remembered, if any. Blocks."""
+    return read_document(path, os.path.dirname(path), _decode) or []
+
+
+def _decode(data: bytes) -> list[Server]:
+    try:
+        return parse_named(decode_json(data))
+    except RequestError as error:
+        raise ValueError(str(error)) from error

@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from glovebox.errors import BadMcpConfig, NotFound, RequestError, TooDeep
 from glovebox.http.bodies import json_body
-from glovebox.http.endpoints import UNEXPECTED, Answer, Endpoint, Parameter
+from glovebox.http.endpoints import UNEXPECTED, Endpoint, Parameter, Reply
 from glovebox.http.responses import ErrorBody, error_response, json_response, refused, unexpected
 from glovebox.protocol.base import Message
 from glovebox.protocol.mcp import McpLog, McpServerInfo, McpServers
@@ -60,8 +60,8 @@ def _update(plugin: McpPlugin) -> Endpoint:
     text = {"type": "string"}
     return Endpoint(
         "POST", "/update_mcp_server", update, "Replace the list of MCP servers",
-        {200: Answer("The list is in force.", McpUpdate),
-         400: Answer("Not a list, or nested too deeply.", ErrorBody), 500: UNEXPECTED},
+        {200: Reply("The list is in force.", McpUpdate),
+         400: Reply("Not a list, or nested too deeply.", ErrorBody), 500: UNEXPECTED},
         description="Servers that are in both lists go on undisturbed. Each is started in the background; "
         "`GET /mcp/servers` tells how it is.",
         body={"type": "array", "items": {
@@ -89,21 +89,21 @@ def _mounts(plugin: McpPlugin) -> list[Endpoint]:
         return handle
 
     answers = {
-        401: Answer("The bearer token is missing or wrong.", {"type": "object"}),
-        404: Answer("There is no MCP server, or no such session.", ErrorBody),
+        401: Reply("The bearer token is missing or wrong.", {"type": "object"}),
+        404: Reply("There is no MCP server, or no such session.", ErrorBody),
     }
     mounts = []
     for path, messages in STREAMS.items():
         mounts += [
             Endpoint(
                 "GET", path, guarded(plugin.events(messages)), "The tools of all MCP servers, over SSE",
-                {200: Answer("Server-sent events of MCP's older transport.", {"type": "string"}, EVENTS),
+                {200: Reply("Server-sent events of MCP's older transport.", {"type": "string"}, EVENTS),
                  **answers},
             ),
             Endpoint(
                 "POST", messages, guarded(plugin.posts(messages)), "A message of a client over SSE",
-                {202: Answer("Accepted; the answer comes as an event.", {"type": "string"}, "text/plain"),
-                 400: Answer("No session is named, or not properly.", {"type": "string"}, "text/plain"),
+                {202: Reply("Accepted; the answer comes as an event.", {"type": "string"}, "text/plain"),
+                 400: Reply("No session is named, or not properly.", {"type": "string"}, "text/plain"),
                  **answers},
                 parameters=(Parameter("session_id", {"type": "string"}, "As the first event gave it."),),
                 body=_RPC,
@@ -118,26 +118,26 @@ def _own(plugin: McpPlugin) -> list[Endpoint]:
 
 
 def _streamable(
-    path: str, handle: Callable[[Request], Awaitable[Response]], summary: str, answers: dict[int, Answer]
+    path: str, handle: Callable[[Request], Awaitable[Response]], summary: str, answers: dict[int, Reply]
 ) -> list[Endpoint]:
     """The three methods of streamable HTTP."""
-    message = Answer("An MCP message, or a stream of them.", {"type": "object"})
-    wrong = Answer("Not what the protocol asks for.", {"type": "object"})
+    message = Reply("An MCP message, or a stream of them.", {"type": "object"})
+    wrong = Reply("Not what the protocol asks for.", {"type": "object"})
     odd = {400: wrong, 404: wrong, 405: wrong, 406: wrong, 409: wrong, 415: wrong}
     return [
         Endpoint(
             "POST", path, handle, f"{summary}, over streamable HTTP",
-            {200: message, 202: Answer("Accepted.", None), **odd, 413: wrong, **answers}, body=_RPC,
+            {200: message, 202: Reply("Accepted.", None), **odd, 413: wrong, **answers}, body=_RPC,
             bearer=path == BOX,
         ),
         Endpoint(
             "GET", path, handle, f"{summary}: what they have to say by themselves",
-            {200: Answer("Server-sent events.", {"type": "string"}, EVENTS), **odd, **answers},
+            {200: Reply("Server-sent events.", {"type": "string"}, EVENTS), **odd, **answers},
             bearer=path == BOX,
         ),
         Endpoint(
             "DELETE", path, handle, f"{summary}: end a session",
-            {200: Answer("It has ended.", None), **odd, **answers},
+            {200: Reply("It has ended.", None), **odd, **answers},
             bearer=path == BOX,
         ),
     ]  # fmt: skip
@@ -168,17 +168,17 @@ def _servers(plugin: McpPlugin) -> list[Endpoint]:
         return json_response(McpLog(name=upstream.name, text=await upstream.printed(_LOG)))
 
     path = (Parameter("name", {"type": "string"}, "The name of the server."),)
-    info = Answer("The server.", McpServerInfo)
-    unknown = Answer("No server has that name.", ErrorBody)
+    info = Reply("The server.", McpServerInfo)
+    unknown = Reply("No server has that name.", ErrorBody)
     return [
         Endpoint(
             "GET", "/mcp/servers", every, "The MCP servers of the box and how they are",
-            {200: Answer("All of them, in their order.", McpServers)},
+            {200: Reply("All of them, in their order.", McpServers)},
         ),
         Endpoint(
             "PUT", "/mcp/servers", replace, "Replace the posted MCP servers, addresses included",
-            {200: Answer("The list is in force.", McpServers),
-             422: Answer("A rule is broken.", ErrorBody)},
+            {200: Reply("The list is in force.", McpServers),
+             422: Reply("A rule is broken.", ErrorBody)},
             body={"type": "object", "required": ["mcpServers"],
                   "properties": {"mcpServers": {"type": "object"}}},
         ),
@@ -192,7 +192,7 @@ def _servers(plugin: McpPlugin) -> list[Endpoint]:
         ),
         Endpoint(
             "GET", "/mcp/servers/{name}/log", log, "What an MCP server printed besides messages",
-            {200: Answer("The end of it, without secrets.", McpLog), 404: unknown}, path_parameters=path,
+            {200: Reply("The end of it, without secrets.", McpLog), 404: unknown}, path_parameters=path,
         ),
     ]  # fmt: skip
 
@@ -207,11 +207,11 @@ def _profiles(plugin: McpPlugin) -> list[Endpoint]:
         return json_response(plugin.report())
 
     path = (Parameter("name", {"type": "string"}, "The name of the profile."),)
-    servers = Answer("The servers that are in force now.", McpServers)
+    servers = Reply("The servers that are in force now.", McpServers)
     return [
         Endpoint(
             "PUT", "/mcp/profiles/{name}", use, "Use the MCP servers of a profile",
-            {200: servers, 404: Answer("No profile has that name.", ErrorBody)}, path_parameters=path,
+            {200: servers, 404: Reply("No profile has that name.", ErrorBody)}, path_parameters=path,
         ),
         Endpoint(
             "DELETE", "/mcp/profiles", all_of_them, "Use all MCP servers of the configuration",

@@ -10,12 +10,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from glovebox.box.executor import Call, Handler
-from glovebox.box.mcp import config, remembering, shapes
+from glovebox.box.mcp import config, tool_results
 from glovebox.box.mcp.endpoints import STREAMS, mcp_endpoints
 from glovebox.box.mcp.options import McpOptions
-from glovebox.box.mcp.reaching import PROCESS_PREFIX, process_name
-from glovebox.box.mcp.router import Listed, RoutedTools, Router
+from glovebox.box.mcp.router import ListedServer, RoutedTools, Router
 from glovebox.box.mcp.servers import Server, parse_servers
+from glovebox.box.mcp.transports import PROCESS_PREFIX, process_name
 from glovebox.box.mcp.upstream import Unavailable
 from glovebox.box.plugin import Context, Plugin
 from glovebox.errors import SettingsError, UnknownTool, UnsupportedAction
@@ -25,7 +25,7 @@ from glovebox.protocol.mcp import McpServers
 from glovebox.protocol.observations import MCPObservation
 
 if TYPE_CHECKING:
-    from glovebox.box.mcp.serving import Served
+    from glovebox.box.mcp.http_transport import Served
 
 Answers = Callable[[Request], Awaitable[Response]]
 
@@ -44,7 +44,7 @@ class McpPlugin(Plugin):
         self.router = Router(keeper=lambda: context.keeper, threads=context.threads, options=self._options)
         context.services.routed = RoutedTools(self.router)
         self._posted: list[Server] = []
-        self._config = config.Config()
+        self._config = config.McpConfig()
         self._profile = ""
         self._opening = asyncio.Lock()
         self._routing: Served | None = None
@@ -72,7 +72,7 @@ class McpPlugin(Plugin):
             known = ", ".join(self._config.profiles) or "none"
             raise SettingsError(f"There is no profile {self._profile!r} of MCP servers. Profiles: {known}.")
         if file := self._file():
-            self._posted = await self.context.threads.run(remembering.read, file)
+            self._posted = await self.context.threads.run(config.read, file)
         self._apply()
         await self._end_unknown()
 
@@ -105,15 +105,15 @@ class McpPlugin(Plugin):
             result = await self.router.call(
                 action.name, action.arguments, limit=action.timeout, progress=tell
             )
-            content = shapes.observed(result.model_dump(by_alias=True, mode="json", exclude_none=True))
+            content = tool_results.observed(result.model_dump(by_alias=True, mode="json", exclude_none=True))
         except UnknownTool as error:
             text = f"No matching MCP agent found for tool name: {action.name}"
             raise UnknownTool(f"{text}. {error}") from error
         except TimeoutError:
             limit = action.timeout or self.router.limit_of(action.name)
-            content = shapes.failed(shapes.timed_out(action.name, limit))
+            content = tool_results.failed(tool_results.timed_out(action.name, limit))
         except (MCPError, Unavailable) as error:
-            content = shapes.failed(str(error))
+            content = tool_results.failed(str(error))
         return MCPObservation(content=content, name=action.name, arguments=action.arguments)
 
     async def post(self, posted: list[Any]) -> None:
@@ -175,8 +175,8 @@ class McpPlugin(Plugin):
         async with self._opening:
             if self._box is None:
                 await self._load()
-                from glovebox.box.mcp.own.server import BoxServer
-                from glovebox.box.mcp.serving import Served
+                from glovebox.box.mcp.http_transport import Served
+                from glovebox.box.mcp.server.server import BoxServer
 
                 own = BoxServer(self.context.toolbox, self.context.services)
                 self.router.listen(own.tools_changed)
@@ -188,10 +188,10 @@ class McpPlugin(Plugin):
         async with self._opening:
             if self._routing is None:
                 await self._load()
-                from glovebox.box.mcp.audience import Audience
-                from glovebox.box.mcp.belongings import Belongings
-                from glovebox.box.mcp.facade import routing_server
-                from glovebox.box.mcp.serving import Served
+                from glovebox.box.mcp.http_transport import Served
+                from glovebox.box.mcp.notifications import Audience
+                from glovebox.box.mcp.prompts_and_resources import Belongings
+                from glovebox.box.mcp.router_server import routing_server
 
                 audience = Audience()
                 self.router.listen(audience.tools_changed)
@@ -206,7 +206,7 @@ class McpPlugin(Plugin):
         return self._routing
 
     async def _load(self) -> None:
-        from glovebox.box.mcp.reaching import load_sdk
+        from glovebox.box.mcp.transports import load_sdk
 
         await self.context.threads.run(load_sdk)
 
@@ -214,14 +214,17 @@ class McpPlugin(Plugin):
         self._posted = servers
         self._apply()
         if file := self._file():
-            await self.context.threads.run(remembering.write, file, servers)
+            await self.context.threads.run(config.write, file, servers)
 
     def _apply(self) -> None:
         """Put the list together: of the configuration, and of clients, who win where names are the same."""
         posted = {server.name for server in self._posted}
         chosen = [one for one in self._config.chosen(self._profile) if one.name not in posted]
         self.router.update(
-            [*(Listed(one, "file") for one in chosen), *(Listed(one, "posted") for one in self._posted)]
+            [
+                *(ListedServer(one, "file") for one in chosen),
+                *(ListedServer(one, "posted") for one in self._posted),
+            ]
         )
 
     async def _end_unknown(self) -> None:
@@ -237,6 +240,6 @@ class McpPlugin(Plugin):
 
 
 def _delegated(application: Any) -> Response:
-    from glovebox.box.mcp.serving import Delegated
+    from glovebox.box.mcp.http_transport import Delegated
 
     return Delegated(application)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from glovebox.box.keeping import Keeper
-from glovebox.box.mcp.naming import Place, find, public_names, unknown
 from glovebox.box.mcp.options import McpOptions
 from glovebox.box.mcp.servers import RemoteServer, Server
 from glovebox.box.mcp.upstream import Unavailable, Upstream
+from glovebox.box.services import Keeper
 from glovebox.box.threads import Threads
 from glovebox.errors import NoSuchMcpServer, UnknownTool
 
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 Source = Literal["posted", "file"]
 
 
-class Listed(NamedTuple):
+class ListedServer(NamedTuple):
     """A server, and where it was named."""
 
     server: Server
@@ -69,7 +68,7 @@ class Router:
             raise NoSuchMcpServer(f"There is no MCP server {name!r}.")
         return self._upstreams[name]
 
-    def update(self, servers: Sequence[Listed]) -> None:
+    def update(self, servers: Sequence[ListedServer]) -> None:
         """Have exactly these servers. Those that stay as they are go on undisturbed, calls and all."""
         before, self._upstreams = self._upstreams, {}
         wanted = {listed.server.name: listed for listed in servers}
@@ -165,7 +164,7 @@ class Router:
         if name not in public_names(self._tool_names()):
             await self._all_known()
 
-    def _begin(self, listed: Listed) -> Upstream:
+    def _begin(self, listed: ListedServer) -> Upstream:
         earlier = [task for task in self._ending if task.get_name() == listed.server.name]
         return Upstream(
             listed.server, listed.source, keeper=self._keeper(), threads=self.threads,
@@ -223,3 +222,43 @@ class RoutedTools:
                 )
             )
         return found
+
+
+class Place(NamedTuple):
+    """A tool of a server, by the names that both have for themselves."""
+
+    server: str
+    tool: str
+
+
+def public_names(tools: Mapping[str, Sequence[str]]) -> dict[str, Place]:
+    """The tools of each server by the names that clients see.
+
+    As the contract has it: one server's tools keep their names, those of several begin with its name.
+    """
+    alone = len(tools) == 1
+    names: dict[str, Place] = {}
+    for server, own in tools.items():
+        for tool in own:
+            names.setdefault(tool if alone else f"{server}_{tool}", Place(server, tool))
+    return names
+
+
+def find(name: str, tools: Mapping[str, Sequence[str]]) -> Place | None:
+    """The tool that is meant: also by a name it had while there were more servers, or fewer."""
+    if place := public_names(tools).get(name):
+        return place
+    places = [Place(server, tool) for server, own in tools.items() for tool in own]
+    for place in places:
+        if name == f"{place.server}_{place.tool}":
+            return place
+    same = [place for place in places if place.tool == name]
+    return same[0] if len(same) == 1 else None
+
+
+def unknown(name: str, known: Iterable[str]) -> str:
+    """What is said of a name that no tool has."""
+    import difflib
+
+    near = difflib.get_close_matches(name, list(known), n=1)
+    return f"Unknown tool: {name}" + (f". Did you mean {near[0]}?" if near else "")

@@ -10,12 +10,11 @@ import time
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
-from glovebox.box.keeping import Keeper, Kept
-from glovebox.box.mcp.greeting import first, greet, is_closed, is_forgotten, listed
+from glovebox.box.mcp.handshake import first, greet, is_closed, is_forgotten, listed
 from glovebox.box.mcp.options import McpOptions
-from glovebox.box.mcp.reaching import load_sdk, process_name, reached
-from glovebox.box.mcp.secrets import redacted, target
-from glovebox.box.mcp.servers import Server, StdioServer
+from glovebox.box.mcp.servers import Server, StdioServer, redacted, target
+from glovebox.box.mcp.transports import load_sdk, process_name, reached
+from glovebox.box.services import Keeper, ServiceProcess
 from glovebox.box.threads import Threads
 from glovebox.errors import McpError
 from glovebox.protocol.mcp import McpServerInfo, McpState
@@ -74,7 +73,7 @@ class Upstream:
         self._options = options
         self._changed = changed
         self._session: ClientSession | None = None
-        self._kept: Kept | None = None
+        self._kept: ServiceProcess | None = None
         self._said = self._last_words = ""
         self._state: McpState = "starting"
         self._since = time.time()
@@ -300,7 +299,7 @@ class Upstream:
         text = str(error).strip() or type(error).__name__
         return text if text.endswith((".", "!", "?")) else f"{text}."
 
-    async def _bury(self, kept: Kept) -> None:
+    async def _bury(self, kept: ServiceProcess) -> None:
         """End its process, but not before it is known what it printed and how it ended."""
         task = asyncio.current_task()
         if self._lost.is_set() and not self._again.is_set() and not (task and task.cancelling()):
@@ -338,7 +337,7 @@ class Upstream:
             self._have(tools)
             yield session
 
-    async def _started(self, server: StdioServer) -> Kept:
+    async def _started(self, server: StdioServer) -> ServiceProcess:
         name = process_name(server.name)
         if left := self._keeper.kept(name):  # by an earlier server, whose conversation with it is lost
             await left.close()

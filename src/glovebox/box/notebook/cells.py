@@ -7,7 +7,7 @@ import time
 
 from glovebox.box.executor import Call
 from glovebox.box.notebook.messages import Gathered, is_rich
-from glovebox.box.notebook.records import Records
+from glovebox.box.notebook.records import CellLogs
 from glovebox.protocol.events import ActionDisplay, CellState
 from glovebox.protocol.notebook import CellInfo, CellOutput, CellStateName, CellStatus
 
@@ -18,7 +18,7 @@ PIECE = 256_000
 class Cell:
     """A cell, from its acceptance on; late output finds it here too."""
 
-    def __init__(self, call: Call, kernel: str, records: Records) -> None:
+    def __init__(self, call: Call, kernel: str, records: CellLogs) -> None:
         self.id = call.id
         self.kernel = kernel
         #: What to say of the kernel, below what the cell gave out.

@@ -43,7 +43,7 @@ class _Cell:
     runs = False
 
 
-class Output(OutStream):
+class KernelStream(OutStream):
     """Standard output or error of a kernel."""
 
     flush_interval = _FLUSH_SECONDS
@@ -119,7 +119,7 @@ class Output(OutStream):
     def _after_the_other(self):
         """Send what the other stream was given before: half a line of it may be gone already."""
         other = sys.stderr if self is sys.stdout else sys.stdout
-        if isinstance(other, Output) and other is not self and other._buffers:
+        if isinstance(other, KernelStream) and other is not self and other._buffers:
             other._flush()
 
     def _watch(self):
@@ -202,7 +202,7 @@ def _prepare(shell):
     # Messages that cannot be sent yet are kept, not dropped, however many they are.
     publishing.schedule(lambda: publishing.socket.set_hwm(0))
     for descriptor, stream in ((1, sys.stdout), (2, sys.stderr)):
-        stream.__class__ = Output
+        stream.__class__ = KernelStream
         stream.take_over(descriptor)
     _write_as_output_does(shell)
     shell.events.register("pre_run_cell", _cell_begins)

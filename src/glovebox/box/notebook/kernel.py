@@ -9,14 +9,14 @@ from typing import Any, Literal
 
 from glovebox.box.events import EventLog
 from glovebox.box.executor import Call
-from glovebox.box.notebook import endings
+from glovebox.box.notebook import exit_messages
 from glovebox.box.notebook.cells import Cell
-from glovebox.box.notebook.life import ENDED, RESTARTED, KernelLife
-from glovebox.box.notebook.memory import Memory
+from glovebox.box.notebook.kernelspecs import Spec
 from glovebox.box.notebook.messages import Incoming, output_of
 from glovebox.box.notebook.process import KernelProcess, Surroundings, first_of
-from glovebox.box.notebook.records import MOST_CELLS, Records
-from glovebox.box.notebook.starting import Spec
+from glovebox.box.notebook.records import MOST_CELLS, CellLogs
+from glovebox.box.notebook.state_file import KernelState
+from glovebox.box.notebook.supervisor import ENDED, RESTARTED, KernelLife
 from glovebox.box.shell import Shell
 from glovebox.errors import NotebookError
 from glovebox.protocol.notebook import KernelInfo
@@ -41,8 +41,8 @@ class NamedKernel:
         *,
         around: Surroundings,
         events: EventLog,
-        records: Records,
-        memory: Memory,
+        records: CellLogs,
+        memory: KernelState,
         shell: Shell,
     ) -> None:
         self.name = name
@@ -143,8 +143,8 @@ class NamedKernel:
         if cell.started:
             await self._stop(cell, work)
         else:
-            cell.notes.append(endings.NOT_STARTED if self.life.starting else endings.STILL_BUSY)
-        return endings.timed_out(timeout)
+            cell.notes.append(exit_messages.NOT_STARTED if self.life.starting else exit_messages.STILL_BUSY)
+        return exit_messages.timed_out(timeout)
 
     async def _take_turn(self, cell: Cell, code: str) -> None:
         async with self._turn:
@@ -179,7 +179,7 @@ class NamedKernel:
         answer = reply.result() if reply.done() and not reply.cancelled() else {}
         if _asks_to_end(answer):
             await self._let_end(process)
-            cell.notes.append(endings.ended_by_cell())
+            cell.notes.append(exit_messages.ended_by_cell())
             self.life.told()
         _end(cell, answer)
 
@@ -194,7 +194,9 @@ class NamedKernel:
     def _died(self, cell: Cell, reason: str) -> None:
         self.life.told()
         wanted = reason in (RESTARTED, ENDED)
-        cell.notes.append(endings.stopped_in_cell(reason) if wanted else endings.died_in_cell(reason))
+        cell.notes.append(
+            exit_messages.stopped_in_cell(reason) if wanted else exit_messages.died_in_cell(reason)
+        )
         cell.ends("died", f"the kernel was {reason}" if wanted else reason)
 
     async def _let_end(self, process: KernelProcess) -> None:
@@ -210,7 +212,7 @@ class NamedKernel:
         self._do(self._keep_interrupting(work))
         await asyncio.wait([work], timeout=_GRACE)
         if not work.done():
-            cell.notes.append(endings.STILL_RUNNING)
+            cell.notes.append(exit_messages.STILL_RUNNING)
 
     async def _keep_interrupting(self, work: asyncio.Task[None]) -> None:
         for pause in _BACK_OFF:

@@ -7,16 +7,16 @@ from typing import Literal
 
 from glovebox.box.events import EventLog
 from glovebox.box.executor import Call
-from glovebox.box.keeping import Keeper
-from glovebox.box.notebook import starting
+from glovebox.box.notebook import kernelspecs
 from glovebox.box.notebook.cells import Cell
 from glovebox.box.notebook.kernel import NamedKernel
-from glovebox.box.notebook.memory import Memory, Saved
+from glovebox.box.notebook.kernelspecs import PROCESS_PREFIX, Spec
 from glovebox.box.notebook.messages import NO_OUTPUT, Gathered, content_of
 from glovebox.box.notebook.process import Surroundings
-from glovebox.box.notebook.records import Records
-from glovebox.box.notebook.starting import PROCESS_PREFIX, Spec
+from glovebox.box.notebook.records import CellLogs
+from glovebox.box.notebook.state_file import KernelState, Saved
 from glovebox.box.oom import OomWatch
+from glovebox.box.services import Keeper
 from glovebox.box.shell import Shell
 from glovebox.box.threads import Threads
 from glovebox.errors import BadKernel, KernelExists, NoSuchKernel, NotebookError
@@ -36,7 +36,7 @@ class JupyterOptions(Message):
     """Settings of the plugin."""
 
     #: The kernelspec of the main kernel and of those that are opened by name.
-    kernel: str = starting.PYTHON
+    kernel: str = kernelspecs.PYTHON
     #: The interpreter of `python3`, which must have ipykernel; empty for the one that runs the box.
     python: str = ""
     #: Sockets in a private directory, or ports on loopback.
@@ -54,7 +54,7 @@ class Notebook:
         shell: Shell,
         events: EventLog,
         threads: Threads,
-        memory: Memory,
+        memory: KernelState,
         skills: bool,
     ) -> None:
         self._options = options
@@ -64,7 +64,7 @@ class Notebook:
         self._threads = threads
         self._memory = memory
         self._skills = skills
-        self._records = Records()
+        self._records = CellLogs()
         self._kernels: dict[str, NamedKernel] = {}
         self._around: Surroundings | None = None
 
@@ -174,7 +174,7 @@ class Notebook:
 
     async def specs(self) -> list[KernelSpec]:
         """The kernelspecs that are installed."""
-        return await self._threads.run(starting.installed)
+        return await self._threads.run(kernelspecs.installed)
 
     async def _remove(self, kernel: NamedKernel) -> None:
         if self._kernels.get(kernel.name) is kernel:
@@ -184,7 +184,7 @@ class Notebook:
     async def _new(
         self, name: str, spec: str | None = None, cwd: str | None = None, *, unused: bool = False
     ) -> NamedKernel:
-        starting.check_name(name)
+        kernelspecs.check_name(name)
         found = await self._threads.run(self._find, spec or self._options.kernel, cwd)
         if name not in self._kernels:  # looked up again: somebody may have been faster
             self._kernels[name] = self._made(name, found)
@@ -225,12 +225,12 @@ class Notebook:
                 await left.close()
 
     def _find(self, spec: str, cwd: str | None) -> Spec:
-        if cwd is not None and not starting.is_directory(cwd):
+        if cwd is not None and not kernelspecs.is_directory(cwd):
             raise BadKernel(f"{cwd[:200]!r} is not a directory.")
-        return starting.find_spec(spec, self._options.python)
+        return kernelspecs.find_spec(spec, self._options.python)
 
     def _start_code(self) -> list[str]:
-        return [*starting.preparation(), *([starting.skills_code()] if self._skills else [])]
+        return [*kernelspecs.preparation(), *([kernelspecs.skills_code()] if self._skills else [])]
 
     async def _text(self, gathered: Gathered) -> str:
         if gathered.length > _LONG:

@@ -12,13 +12,13 @@ from typing import Any, Literal
 
 import msgspec
 
-from glovebox.box.keeping import Keeper, Kept
-from glovebox.box.notebook import starting
-from glovebox.box.notebook.endings import how_ended
+from glovebox.box.notebook import kernelspecs
+from glovebox.box.notebook.exit_messages import how_ended
+from glovebox.box.notebook.kernelspecs import Spec
 from glovebox.box.notebook.messages import Incoming
-from glovebox.box.notebook.starting import Spec
 from glovebox.box.notebook.wire import ConnectionInfo, Wire
 from glovebox.box.oom import OomWatch
+from glovebox.box.services import Keeper, ServiceProcess
 from glovebox.box.threads import Threads
 from glovebox.errors import NotebookError
 
@@ -67,7 +67,12 @@ class KernelProcess:
     """A kernel that runs, until it does not."""
 
     def __init__(
-        self, around: Surroundings, spec: Spec, kept: Kept, connection: ConnectionInfo, listener: Listener
+        self,
+        around: Surroundings,
+        spec: Spec,
+        kept: ServiceProcess,
+        connection: ConnectionInfo,
+        listener: Listener,
     ) -> None:
         self.spec = spec
         self.kept = kept
@@ -239,7 +244,7 @@ class KernelProcess:
 
     async def _problem(self, limit: float) -> NotebookError:
         """Why it cannot be used."""
-        printed = starting.why_not_started(await self.kept.printed(), self.spec.arguments)
+        printed = kernelspecs.why_not_started(await self.kept.printed(), self.spec.arguments)
         if self.ended.done():
             return NotebookError(f"The kernel ended at its start ({self.ended.result()}): {printed}")
         return NotebookError(f"The kernel did not answer within {limit:.0f} s. It printed: {printed}")
@@ -247,9 +252,9 @@ class KernelProcess:
 
 async def _launch(
     around: Surroundings, spec: Spec, name: str, cwd: str, transport: Literal["ipc", "tcp"]
-) -> tuple[Kept, ConnectionInfo]:
-    connection = await around.threads.run(starting.new_connection, transport, spec.name)
-    files = {starting.CONNECTION_FILE: msgspec.json.encode(connection)}
+) -> tuple[ServiceProcess, ConnectionInfo]:
+    connection = await around.threads.run(kernelspecs.new_connection, transport, spec.name)
+    files = {kernelspecs.CONNECTION_FILE: msgspec.json.encode(connection)}
     try:
         kept = await around.keeper.keep(
             name, spec.arguments, cwd=cwd, environment=spec.environment, files=files
@@ -257,7 +262,7 @@ async def _launch(
     except OSError as error:
         raise NotebookError(f"The kernel could not be started: {error}") from error
     place = msgspec.structs.replace(connection, ip=connection.ip.replace("{directory}", kept.directory))
-    if transport == "ipc" and len(os.fsencode(place.path(place.hb_port))) > starting.LONGEST_PATH:
+    if transport == "ipc" and len(os.fsencode(place.path(place.hb_port))) > kernelspecs.LONGEST_PATH:
         await kept.close()
         return await _launch(around, spec, name, cwd, "tcp")
     return kept, place

@@ -15,7 +15,7 @@ MOST_BYTES = 8_000_000
 MOST_BYTES_OF_ONE = 2_000_000
 
 
-class Record:
+class CellLog:
     """The outputs of one cell."""
 
     def __init__(self, info: Callable[[], CellInfo]) -> None:
@@ -39,11 +39,11 @@ class Record:
         return CellRecord(cell=self._info(), outputs=list(self.outputs), dropped_bytes=self.dropped)
 
 
-class Records:
+class CellLogs:
     """The newest cells of all kernels."""
 
     def __init__(self) -> None:
-        self._records: OrderedDict[str, Record] = OrderedDict()
+        self._records: OrderedDict[str, CellLog] = OrderedDict()
         self._size = 0
 
     @property
@@ -54,7 +54,7 @@ class Records:
     def begin(self, cell_id: str, info: Callable[[], CellInfo]) -> None:
         """Keep what a cell will give out."""
         self._forget(cell_id)
-        self._records[cell_id] = Record(info)
+        self._records[cell_id] = CellLog(info)
         self._shrink()
 
     def add(self, cell_id: str, output: CellOutput) -> None:

@@ -25,7 +25,7 @@ _STATES = {
 }
 
 
-class Process(NamedTuple):
+class ProcessSample(NamedTuple):
     """A process in one moment."""
 
     pid: int
@@ -52,13 +52,13 @@ def uptime_ticks() -> float:
     return time.clock_gettime(clock) * TICKS_PER_SECOND
 
 
-def tree(roots: Iterable[int]) -> list[Process]:
+def tree(roots: Iterable[int]) -> list[ProcessSample]:
     """Processes, and all that descend from them. Blocks for some microseconds per process of the machine."""
     everything = {process.pid: process for process in _everything()}
     children: dict[int, list[int]] = {}
     for process in everything.values():
         children.setdefault(process.parent, []).append(process.pid)
-    found: dict[int, Process] = {}
+    found: dict[int, ProcessSample] = {}
     pending = list(roots)
     while pending:
         pid = pending.pop()
@@ -68,7 +68,7 @@ def tree(roots: Iterable[int]) -> list[Process]:
     return list(found.values())
 
 
-def command_line(process: Process) -> str:
+def command_line(process: ProcessSample) -> str:
     """The command that a process runs, shortened; kernel threads and zombies have a name only."""
     # No more than this is asked for: some have megabytes of arguments.
     words = _read(f"/proc/{process.pid}/cmdline", 4 * LONGEST_COMMAND + 1).rstrip(b"\0").split(b"\0")
@@ -76,7 +76,7 @@ def command_line(process: Process) -> str:
     return text if len(text) <= LONGEST_COMMAND else f"{text[: LONGEST_COMMAND - 1]}…"
 
 
-def user(process: Process) -> str:
+def user(process: ProcessSample) -> str:
     """The name of the user a process runs as; empty if it is gone."""
     try:
         return _user_name(os.stat(f"/proc/{process.pid}").st_uid)
@@ -84,7 +84,7 @@ def user(process: Process) -> str:
         return ""
 
 
-def state(process: Process) -> str:
+def state(process: ProcessSample) -> str:
     """What a process does, in a word."""
     return _STATES.get(process.state, process.state)
 
@@ -97,7 +97,7 @@ def _user_name(uid: int) -> str:
         return str(uid)
 
 
-def _everything() -> list[Process]:
+def _everything() -> list[ProcessSample]:
     try:
         names = os.listdir("/proc")
     except OSError:
@@ -105,14 +105,14 @@ def _everything() -> list[Process]:
     return [found for name in names if name.isdigit() and (found := _process(int(name)))]
 
 
-def _process(pid: int) -> Process | None:
+def _process(pid: int) -> ProcessSample | None:
     stat = _read(f"/proc/{pid}/stat", 4096)
     if not stat:
         return None
     # The name, in parentheses, may contain anything.
     end = stat.rindex(b")")
     fields = stat[end + 2 :].split(maxsplit=22)
-    return Process(
+    return ProcessSample(
         pid=pid,
         parent=int(fields[1]),
         name=stat[stat.index(b"(") + 1 : end].decode("utf-8", "replace"),

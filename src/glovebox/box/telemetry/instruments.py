@@ -14,12 +14,12 @@ from opentelemetry.sdk.metrics import MeterProvider
 
 import glovebox
 from glovebox.box.executor import Call, Outcome
-from glovebox.box.telemetry.looking import Look, Looking
 from glovebox.box.telemetry.measurements import BUCKETS
+from glovebox.box.telemetry.snapshot import Looking, Snapshot
 from glovebox.protocol.base import Action
 from glovebox.protocol.plugins import PluginState
 
-Observe = Callable[[Look], Iterable[Observed]]
+Observe = Callable[[Snapshot], Iterable[Observed]]
 
 #: All instruments are read in a row; they share a look.
 _FRESH_SECONDS = 0.1
@@ -33,17 +33,17 @@ class LookFromThread:
     def __init__(self, looking: Looking, loop: asyncio.AbstractEventLoop) -> None:
         self._looking = looking
         self._loop = loop
-        self._last: Look | None = None
+        self._last: Snapshot | None = None
         self._at = -_FRESH_SECONDS
 
-    def __call__(self) -> Look | None:
+    def __call__(self) -> Snapshot | None:
         """How the box is, or None if it does not answer."""
         if time.monotonic() - self._at > _FRESH_SECONDS:
             self._last = None if self._loop.is_closed() else self._ask()
             self._at = time.monotonic()
         return self._last
 
-    def _ask(self) -> Look | None:
+    def _ask(self) -> Snapshot | None:
         answer = asyncio.run_coroutine_threadsafe(self._looking.look(), self._loop)
         try:
             return answer.result(_PATIENCE_SECONDS)
@@ -86,34 +86,34 @@ class Instruments:
         return callback
 
 
-def _ended(look: Look) -> Iterator[Observed]:
+def _ended(look: Snapshot) -> Iterator[Observed]:
     for kind, figures in look.actions.items():
         for result, count in figures.results.items():
             yield Observed(count, {"action": kind, "result": result})
 
 
-def _input(look: Look) -> Iterator[Observed]:
+def _input(look: Snapshot) -> Iterator[Observed]:
     for kind, figures in look.actions.items():
         yield Observed(figures.input_bytes, {"action": kind})
 
 
-def _output(look: Look) -> Iterator[Observed]:
+def _output(look: Snapshot) -> Iterator[Observed]:
     for kind, figures in look.actions.items():
         yield Observed(figures.output_bytes, {"action": kind})
 
 
-def _restarts(look: Look) -> Iterator[Observed]:
+def _restarts(look: Snapshot) -> Iterator[Observed]:
     for plugin in look.plugins:
         yield Observed(plugin.restarts, {"plugin": plugin.name})
 
 
-def _states(look: Look) -> Iterator[Observed]:
+def _states(look: Snapshot) -> Iterator[Observed]:
     for plugin in look.plugins:
         for state in get_args(PluginState):
             yield Observed(int(plugin.state == state), {"plugin": plugin.name, "state": state})
 
 
-def _counted(name: str, look: Look) -> Iterator[Observed]:
+def _counted(name: str, look: Snapshot) -> Iterator[Observed]:
     if name in look.gauges:
         yield Observed(look.gauges[name])
 

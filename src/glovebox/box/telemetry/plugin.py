@@ -12,13 +12,13 @@ from starlette.responses import Response
 
 from glovebox.box.executor import Call, Observer, Outcome
 from glovebox.box.plugin import Context, Plugin
-from glovebox.box.telemetry.asked import asked_for, secrets
-from glovebox.box.telemetry.looking import Looking
 from glovebox.box.telemetry.measurements import Measurements
+from glovebox.box.telemetry.otel_settings import asked_for, secrets
 from glovebox.box.telemetry.prometheus import MEDIA_TYPE, Exposition
+from glovebox.box.telemetry.snapshot import Looking
 from glovebox.box.threads import Threads
 from glovebox.errors import PluginFailed
-from glovebox.http.endpoints import Answer, Endpoint
+from glovebox.http.endpoints import Endpoint, Reply
 from glovebox.http.responses import ErrorBody, error_response
 from glovebox.logs import Mask
 from glovebox.protocol.base import Action
@@ -60,8 +60,8 @@ class TelemetryPlugin(Plugin):
                 self._metrics,
                 "Metrics for Prometheus",
                 {
-                    200: Answer("Prometheus' text format.", {"type": "string"}, "text/plain"),
-                    501: Answer("prometheus-client is not installed.", ErrorBody),
+                    200: Reply("Prometheus' text format.", {"type": "string"}, "text/plain"),
+                    501: Reply("prometheus-client is not installed.", ErrorBody),
                 },
                 description="Figures on actions, plugins and the process of the server.",
             )

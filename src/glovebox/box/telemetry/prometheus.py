@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, get_args
 
 import glovebox
-from glovebox.box.telemetry.looking import Look
 from glovebox.box.telemetry.measurements import BUCKETS, Figures
+from glovebox.box.telemetry.snapshot import Snapshot
 from glovebox.protocol.plugins import PluginState
 
 if TYPE_CHECKING:
@@ -24,9 +24,9 @@ class Exposition:
     def __init__(self) -> None:
         self._registry: CollectorRegistry | None = None
         self._lock = threading.Lock()
-        self._look: Look | None = None
+        self._look: Snapshot | None = None
 
-    def render(self, look: Look) -> bytes:
+    def render(self, look: Snapshot) -> bytes:
         """A look, and what the process uses.
 
         Raises:
@@ -50,7 +50,7 @@ class Exposition:
             yield from _plugins(self._look)
 
 
-def _box(look: Look) -> Iterator[Metric]:
+def _box(look: Snapshot) -> Iterator[Metric]:
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily
 
     yield InfoMetricFamily("glovebox", "The box.", value={"version": glovebox.__version__})
@@ -58,7 +58,7 @@ def _box(look: Look) -> Iterator[Metric]:
     yield CounterMetricFamily("glovebox_events_total", "Events of the event log.", value=look.events)
 
 
-def _actions(look: Look) -> Iterator[Metric]:
+def _actions(look: Snapshot) -> Iterator[Metric]:
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
     ended = CounterMetricFamily(
@@ -91,7 +91,7 @@ def _ranges(figures: Figures) -> list[tuple[str, float]]:
     return ranges
 
 
-def _plugins(look: Look) -> Iterator[Metric]:
+def _plugins(look: Snapshot) -> Iterator[Metric]:
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
     states = GaugeMetricFamily(

@@ -12,10 +12,10 @@ from typing import Literal
 import msgspec
 
 from glovebox.box.events import EventLog
-from glovebox.box.terminal.integration import Report
-from glovebox.box.terminal.log import PIECE, LogFiles
-from glovebox.box.terminal.rendering import LiveText
-from glovebox.box.terminal.run import ShellEnd
+from glovebox.box.terminal.output.log import PIECE, LogFiles
+from glovebox.box.terminal.output.rendering import LiveText
+from glovebox.box.terminal.shell.integration import EndReport
+from glovebox.box.terminal.shell.run import ShellEnd
 from glovebox.box.threads import Threads
 from glovebox.errors import CommandEnded, NoSuchCommand
 from glovebox.protocol import events
@@ -57,7 +57,7 @@ class Command:
         #: Whether a program has the screen for itself.
         self.alternate_screen = False
         self.extents: list[tuple[int, int]] = []
-        self.result: Report | ShellEnd | None = None
+        self.result: EndReport | ShellEnd | None = None
         self.deliver_signal: Callable[[str], None] | None = None
         self._info = CommandInfo(
             id=command_id,
@@ -183,7 +183,7 @@ class Command:
 
     def end(
         self,
-        result: Report | ShellEnd,
+        result: EndReport | ShellEnd,
         bill: Bill,
         *,
         limit: str | None = None,
@@ -205,7 +205,7 @@ class Command:
             limit=limit,
             oom=oom,
         )
-        self._log.append(events.CommandEnded, action_id=self.follower or self.id, command=self.info())
+        self._log.append(events.CommandFinished, action_id=self.follower or self.id, command=self.info())
         self._wake()
 
     def use(self, files: LogFiles) -> None:

@@ -10,21 +10,20 @@ import msgspec
 
 from glovebox.box.executor import Call
 from glovebox.box.terminal import replies
-from glovebox.box.terminal.bash import Bash
 from glovebox.box.terminal.commands import Command
-from glovebox.box.terminal.journal import Answered, Began, Journal, Reported, Sent
 from glovebox.box.terminal.keys import control_key
-from glovebox.box.terminal.presentation import Shown, show, without_echo
-from glovebox.box.terminal.retention import Output
-from glovebox.box.terminal.run import Run, ShellEnd
-from glovebox.box.terminal.splitting import needs_parsing, split_commands
-from glovebox.box.terminal.waiting import Outcome, outcome_of
+from glovebox.box.terminal.output.buffer import OutputBuffer
+from glovebox.box.terminal.output.presentation import Shown, show, without_echo
+from glovebox.box.terminal.shell.bash import Bash
+from glovebox.box.terminal.shell.command_splitter import needs_parsing, split_commands
+from glovebox.box.terminal.shell.run import Run, ShellEnd
+from glovebox.box.terminal.survival.journal import Answered, Began, Journal, Reported, Sent
+from glovebox.box.terminal.time_limits import WaitOutcome, outcome_of
 from glovebox.box.threads import Threads
 from glovebox.errors import OutputGone
 from glovebox.protocol.actions import CmdRunAction
-from glovebox.protocol.observations import CmdOutputObservation, ErrorObservation
+from glovebox.protocol.observations import CmdOutputObservation, ErrorObservation, truncate
 from glovebox.protocol.terminal import Limits
-from glovebox.protocol.truncation import truncate
 
 #: Rendering more than this takes long enough to leave the event loop.
 _LARGE = 200_000
@@ -50,7 +49,7 @@ class Pending(msgspec.Struct):
     reported_size: int = 0
 
 
-class Host(Protocol):
+class SessionHost(Protocol):
     """What a conversation asks of its session."""
 
     journal: Journal
@@ -90,7 +89,7 @@ class Past(msgspec.Struct):
 class Conversation:
     """Answers the actions of one session, in turn."""
 
-    def __init__(self, host: Host, *, no_change_timeout: float, threads: Threads) -> None:
+    def __init__(self, host: SessionHost, *, no_change_timeout: float, threads: Threads) -> None:
         self._host = host
         self._no_change_timeout = no_change_timeout
         self._threads = threads
@@ -196,11 +195,11 @@ class Conversation:
         finally:
             command.follower = None
         own = call.id == command.id and not call.resumed
-        if outcome is Outcome.ENDED and pending.run.missed and not pending.prefix and own:
+        if outcome is WaitOutcome.ENDED and pending.run.missed and not pending.prefix and own:
             # The shell went away just before, after `exec </dev/null` say; a new one takes the command.
             self.pending = None
             return await self._begin(action, text, call, pending.leftover)
-        if outcome is Outcome.ENDED:
+        if outcome is WaitOutcome.ENDED:
             note = replies.key_sent(text) if control_key(text) else ""
             return await self._ended(pending, action, text, call, note)
         continued = pending.reported
@@ -211,7 +210,7 @@ class Conversation:
             content = await self._digest(pending.command, before, action.budget)
         self._reported(pending, call, before)
         call.command = command.info()
-        if outcome is Outcome.SILENT:
+        if outcome is WaitOutcome.SILENT:
             seconds = self._no_change_timeout
             answer = replies.no_new_output(text, content, continued=continued, seconds=seconds)
         else:
@@ -293,7 +292,7 @@ class Conversation:
         content = f"{before}{pending.command.text}\n{shown.content}".rstrip()
         return Shown(content, shown.truncated_to, shown.ends_line)
 
-    async def _show(self, output: Output, *, completed: bool) -> Shown:
+    async def _show(self, output: OutputBuffer, *, completed: bool) -> Shown:
         kept = output.take()
         if len(kept.data) < _LARGE:
             return show(kept, completed=completed)
@@ -301,7 +300,7 @@ class Conversation:
 
     async def _digest(self, command: Command, offset: int, budget: int) -> str:
         def make() -> str:
-            from glovebox.box.terminal.digest import digest  # its expressions take a while to compile
+            from glovebox.box.terminal.output.digest import digest  # its expressions take a while to compile
 
             return digest(command.pieces(offset), budget=budget, command_id=command.id).text
 
@@ -317,8 +316,8 @@ class Conversation:
     async def refill(self, pending: Pending, offset: int) -> None:
         """Have everything from `offset` on reported again."""
 
-        def fill() -> Output:
-            output = Output()
+        def fill() -> OutputBuffer:
+            output = OutputBuffer()
             try:
                 for piece in pending.command.pieces(offset):
                     output.append(piece)

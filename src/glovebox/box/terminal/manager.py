@@ -14,22 +14,22 @@ from typing import Any
 
 from glovebox.box.events import EventLog
 from glovebox.box.executor import Call, Handler
-from glovebox.box.keeping import Launched
-from glovebox.box.terminal import journal, restoring
+from glovebox.box.services import Launched
 from glovebox.box.terminal.account import Account
-from glovebox.box.terminal.channel import Channel, Receiver
 from glovebox.box.terminal.commands import Command, Commands
-from glovebox.box.terminal.held import Holder
 from glovebox.box.terminal.holder.main import TMUX_SOCKET
-from glovebox.box.terminal.holder.reaping import MARK
+from glovebox.box.terminal.holder.process_tree import MARK
 from glovebox.box.terminal.holder.source import ShellSpec
 from glovebox.box.terminal.holder.tmux import attach_command
+from glovebox.box.terminal.holder_client import HolderClient
 from glovebox.box.terminal.inspection.limits import problem
-from glovebox.box.terminal.keeping import ProcessKeeper
-from glovebox.box.terminal.retention import COLUMNS, ROWS
+from glovebox.box.terminal.output.buffer import COLUMNS, ROWS
+from glovebox.box.terminal.services import ProcessKeeper
 from glovebox.box.terminal.session import Session, check_size
-from glovebox.box.terminal.state import StateDirectory
-from glovebox.box.terminal.story import summarize
+from glovebox.box.terminal.shell.channel import Channel, Receiver
+from glovebox.box.terminal.survival import journal, restore
+from glovebox.box.terminal.survival.journal import summarize
+from glovebox.box.terminal.survival.state_directory import StateDirectory
 from glovebox.box.threads import Threads
 from glovebox.errors import BadSession, NoSuchSession, SessionExists, StartupError
 from glovebox.protocol.actions import CmdRunAction
@@ -90,7 +90,7 @@ class Terminal:
         self._threads = Threads("terminal", workers=4)
         self._account: Account | None = None
         self._state: StateDirectory | None = None
-        self._holder: Holder | None = None
+        self._holder: HolderClient | None = None
         self._keeper: ProcessKeeper | None = None
         self._commands = Commands(self._forgotten)
         self._sessions: dict[str, Session] = {}
@@ -126,7 +126,7 @@ class Terminal:
             raise StartupError(
                 f"The path {self._state.path} is too long for tmux. Choose a shorter --state-dir."
             )
-        self._holder = Holder(
+        self._holder = HolderClient(
             self._state.path,
             self._threads,
             lock=self._state.lock,
@@ -392,7 +392,7 @@ class Terminal:
     async def _restore(self) -> None:
         assert self._state is not None
         assert self._holder is not None
-        found = restoring.restore_sessions(
+        found = restore.restore_sessions(
             self._state,
             self._holder,
             self.keeper,

@@ -8,10 +8,10 @@ import time
 from glovebox.box.oom import Descendants, OomWatch
 from glovebox.box.terminal.commands import Command
 from glovebox.box.terminal.inspection.limits import Exceeded, Warden
-from glovebox.box.terminal.inspection.states import Look, look
+from glovebox.box.terminal.inspection.states import StateSample, look
 from glovebox.box.terminal.inspection.usage import Meter
-from glovebox.box.terminal.integration import Report
-from glovebox.box.terminal.run import Run, ShellEnd
+from glovebox.box.terminal.shell.integration import EndReport
+from glovebox.box.terminal.shell.run import Run, ShellEnd
 from glovebox.box.threads import Threads
 from glovebox.protocol.terminal import Bill, Limits
 
@@ -58,14 +58,14 @@ class Monitor:
         if self._warden is not None:
             await self._threads.run(self._warden.begin)
 
-    def end(self, result: Report | ShellEnd) -> tuple[Bill, str | None]:
+    def end(self, result: EndReport | ShellEnd) -> tuple[Bill, str | None]:
         """The bill, and the limit that ended the command, if one did."""
         self._timer.cancel()
         if self._task is not None:
             self._task.cancel()
         used = self._meter.finish()
         if self._warden is not None:
-            status = result.exit_code if isinstance(result, Report) else result.status
+            status = result.exit_code if isinstance(result, EndReport) else result.status
             at_end = self._warden.end(-1 if status is None else status)
             self._exceeded = self._exceeded or at_end
         bill = Bill(
@@ -76,9 +76,9 @@ class Monitor:
         )
         return bill, self._exceeded.text if self._exceeded else None
 
-    def killed(self, result: Report | ShellEnd, bill: Bill) -> str | None:
+    def killed(self, result: EndReport | ShellEnd, bill: Bill) -> str | None:
         """What the system killed for want of memory meanwhile, in a sentence."""
-        status = result.exit_code if isinstance(result, Report) else result.status
+        status = result.exit_code if isinstance(result, EndReport) else result.status
         if bill.wall_seconds < _QUICK and status is not None and 0 <= status < _SIGNALLED:
             return None
         return self._oom.describe(self._before, mine=self._started.seen, leader=self._shell, status=status)
@@ -101,7 +101,7 @@ class Monitor:
             interval = _LIMITED_INTERVAL if self._warden else min(interval * 1.5, _LAST_INTERVAL)
             await asyncio.wait([self._run.ended], timeout=interval)
 
-    def _look(self) -> Look | None:
+    def _look(self) -> StateSample | None:
         """Everything that a look at the processes tells. Blocks."""
         self._meter.sample()
         self._started.look()

@@ -12,7 +12,7 @@ from glovebox.box.terminal.endpoints.attach import Attach
 from glovebox.box.terminal.endpoints.commands import command_endpoints
 from glovebox.box.terminal.endpoints.sessions import session_endpoints
 from glovebox.box.terminal.manager import Terminal
-from glovebox.box.terminal.rereading import reread
+from glovebox.box.terminal.output.presentation import reread
 from glovebox.errors import StartupError
 from glovebox.http.endpoints import Endpoint, Socket
 from glovebox.protocol.streams import Output

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from glovebox.box.terminal.integration import Report
+from glovebox.box.terminal.shell.integration import EndReport
 from glovebox.protocol.observations import CmdOutputMetadata, CmdOutputObservation, ErrorObservation
 
 CONTINUED = "[Below is the output of the previous command.]\n"
@@ -78,7 +78,7 @@ def timed_out(command: str, content: str, *, continued: bool, seconds: float) ->
 def completed(
     command: str,
     content: str,
-    report: Report,
+    report: EndReport,
     *,
     prefix: str = "",
     note: str = "",
@@ -104,7 +104,7 @@ def input_not_sent(command: str) -> str:
 def shell_ended(
     command: str,
     content: str,
-    report: Report | None,
+    report: EndReport | None,
     *,
     status: int | None,
     cwd: str,
@@ -144,7 +144,7 @@ def _line(text: str | None) -> str:
     return f"\n[{text}]" if text else ""
 
 
-def _metadata(report: Report, prefix: str, suffix: str) -> CmdOutputMetadata:
+def _metadata(report: EndReport, prefix: str, suffix: str) -> CmdOutputMetadata:
     return CmdOutputMetadata(
         exit_code=report.exit_code,
         pid=report.background_pid,

@@ -17,17 +17,17 @@ from glovebox.box.executor import Call
 from glovebox.box.oom import OomWatch
 from glovebox.box.terminal import processes, replies
 from glovebox.box.terminal.account import Account
-from glovebox.box.terminal.bash import Bash
-from glovebox.box.terminal.channel import Channel, Receiver
 from glovebox.box.terminal.commands import Command, Commands
 from glovebox.box.terminal.conversation import Answer, Conversation, Pending
-from glovebox.box.terminal.integration import Report
-from glovebox.box.terminal.journal import Ended, Journal, Opened, Resized, ShellStarted
-from glovebox.box.terminal.log import PIECE, LogFiles
 from glovebox.box.terminal.monitor import Monitor
-from glovebox.box.terminal.presentation import plain
-from glovebox.box.terminal.run import Run, ShellEnd
-from glovebox.box.terminal.starting import start_bash
+from glovebox.box.terminal.output.log import PIECE, LogFiles
+from glovebox.box.terminal.output.presentation import plain
+from glovebox.box.terminal.shell.bash import Bash
+from glovebox.box.terminal.shell.channel import Channel, Receiver
+from glovebox.box.terminal.shell.integration import EndReport
+from glovebox.box.terminal.shell.launch import start_bash
+from glovebox.box.terminal.shell.run import Run, ShellEnd
+from glovebox.box.terminal.survival.journal import Ended, Journal, Opened, Resized, ShellStarted
 from glovebox.box.threads import Threads
 from glovebox.errors import BadSession, CommandEnded, SessionTaken, StartupError
 from glovebox.protocol.actions import CmdRunAction
@@ -212,7 +212,7 @@ class Session:
         return monitor
 
     def _command_ended(
-        self, command: Command, monitor: Monitor, ended: asyncio.Future[Report | ShellEnd]
+        self, command: Command, monitor: Monitor, ended: asyncio.Future[EndReport | ShellEnd]
     ) -> None:
         result = ended.result()
         bill, limit = monitor.end(result)
@@ -351,7 +351,7 @@ def ended_entry(command: Command, bill: Bill, limit: str | None) -> Ended:
         id=command.id,
         extents=command.extents,
         ended=command.info().ended or time.time(),
-        report=result if isinstance(result, Report) else None,
+        report=result if isinstance(result, EndReport) else None,
         status=result.status if isinstance(result, ShellEnd) else None,
         bill=bill,
         limit=limit,

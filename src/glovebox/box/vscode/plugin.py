@@ -12,7 +12,7 @@ from starlette.responses import Response
 from glovebox.box.plugin import Context, Plugin
 from glovebox.box.vscode.options import VSCodeOptions
 from glovebox.errors import PluginFailed
-from glovebox.http.endpoints import Answer, Endpoint, Socket
+from glovebox.http.endpoints import Endpoint, Reply, Socket
 from glovebox.http.responses import json_response
 from glovebox.protocol.base import Message
 
@@ -59,7 +59,7 @@ class VSCodePlugin(Plugin):
         return [
             Endpoint(
                 "GET", "/vscode/connection_token", self.connection_token, "The token of the VS Code server",
-                {200: Answer("Null when none can be served; `/plugins/vscode` says why.", ConnectionToken)},
+                {200: Reply("Null when none can be served; `/plugins/vscode` says why.", ConnectionToken)},
             ),
         ]  # fmt: skip
 

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from glovebox.box.keeping import Keeper, Kept
-from glovebox.box.vscode.finding import ServerProgram
+from glovebox.box.services import Keeper, ServiceProcess
+from glovebox.box.vscode.installation import ServerProgram
 from glovebox.box.vscode.options import VSCodeOptions
 from glovebox.errors import PluginFailed
 from glovebox.protocol.base import Message
@@ -45,7 +45,7 @@ exec "$@" --server-data-dir "$data" --extensions-dir "${extensions:-$data/extens
 """
 
 
-class Plan(Message):
+class ServerPlan(Message):
     """All that a server is told."""
 
     program: ServerProgram
@@ -61,12 +61,12 @@ class Plan(Message):
 class ServerProcess:
     """A server that runs and answers, until it does not."""
 
-    def __init__(self, kept: Kept, base_path: str) -> None:
+    def __init__(self, kept: ServiceProcess, base_path: str) -> None:
         self.kept = kept
         self._base_path = base_path
 
     @classmethod
-    async def start(cls, keeper: Keeper, plan: Plan) -> ServerProcess:
+    async def start(cls, keeper: Keeper, plan: ServerPlan) -> ServerProcess:
         """Start one and wait until it answers.
 
         Raises:
@@ -157,7 +157,7 @@ class ServerProcess:
         return f"VS Code's server did not start. It printed: {printed}"
 
 
-def arguments(plan: Plan) -> Sequence[str]:
+def arguments(plan: ServerPlan) -> Sequence[str]:
     """The command line, which has no secret on it."""
     options = plan.options
     flags = ["--socket-path", "{directory}/" + _SOCKET]

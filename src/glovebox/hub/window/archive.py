@@ -10,17 +10,17 @@ import time
 import zlib
 from collections.abc import AsyncGenerator, AsyncIterator
 
-from glovebox.box.files.zip_format import (
-    Entry,
+from glovebox.archives.zip_records import dos_time, end_records
+from glovebox.box.files.transfer.zip_stream import (
+    ZipEntry,
     central_header,
     descriptor,
     local_header,
 )
 from glovebox.errors import TransferError
-from glovebox.hub.hands import Hands, Refused
+from glovebox.hub.window_client import Hands, OrderRefused
 from glovebox.protocol.window import PIECE, Content, Entries, List, PathInfo, Read, Stat
 from glovebox.protocol.window import Entry as Named
-from glovebox.protocol.zip_records import dos_time, end_records
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ async def archive_of(hands: Hands, path: str) -> AsyncGenerator[bytes, None]:
     """
     try:
         found = await hands.do(Stat(path=path), PathInfo)
-    except Refused as refused:
+    except OrderRefused as refused:
         raise TransferError(str(refused)) from refused
     if not found.exists:
         raise TransferError("404: File not found")
@@ -53,7 +53,7 @@ async def archive_of(hands: Hands, path: str) -> AsyncGenerator[bytes, None]:
     if found.type == "directory":
         try:
             top = (await hands.do(List(path=path), Entries)).entries
-        except Refused as refused:
+        except OrderRefused as refused:
             raise TransferError(str(refused)) from refused
         return _pieces(hands, path, _below(hands, path, top))
     return _pieces(hands, posixpath.dirname(path), _only(posixpath.basename(path)))
@@ -76,7 +76,7 @@ async def _below(hands: Hands, path: str, top: list[Named]) -> AsyncIterator[str
                 below = f"{prefix}{entry.name}/"
                 try:
                     found = await hands.do(List(path=posixpath.join(path, below.rstrip("/"))), Entries)
-                except Refused as refused:
+                except OrderRefused as refused:
                     log.warning("%s is left out of an archive: %s", below, refused)
                     continue
                 inside.append((below, found.entries))
@@ -87,7 +87,7 @@ async def _pieces(hands: Hands, directory: str, names: AsyncIterator[str]) -> As
     index, offset, files = bytearray(), 0, 0
     async with contextlib.aclosing(_begun(hands, directory, names)) as begun:
         async for name, content in begun:
-            entry = Entry(name.encode(), content.size, dos_time(time.time()), _MODE)
+            entry = ZipEntry(name.encode(), content.size, dos_time(time.time()), _MODE)
             header = local_header(entry)
             yield header
             checksum = 0
@@ -122,7 +122,7 @@ async def _begun(
             name, first = ahead.pop(0)
             try:
                 content = await first
-            except Refused as refused:
+            except OrderRefused as refused:
                 if refused.code not in _LEFT_OUT:
                     raise TransferError(str(refused)) from refused
                 log.warning("%s is left out of an archive: %s", name, refused)
@@ -146,5 +146,5 @@ async def _content(hands: Hands, path: str, first: Content) -> AsyncIterator[byt
             order = Read(path=path, offset=first.size - left, length=min(left, PIECE))
             try:
                 piece = (await hands.do(order, Content)).data
-            except Refused as refused:
+            except OrderRefused as refused:
                 raise TransferError(str(refused)) from refused

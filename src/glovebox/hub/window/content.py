@@ -9,7 +9,7 @@ import os
 from collections.abc import AsyncIterator
 from typing import NamedTuple
 
-from glovebox.hub.hands import Hands, Refused
+from glovebox.hub.window_client import Hands, OrderRefused
 from glovebox.protocol.window import PIECE, Content, Read, Write, Written
 
 #: Larger files are not read as a whole.
@@ -66,7 +66,7 @@ async def load(hands: Hands, path: str, most: int = MOST_BYTES) -> Loaded:
             got += len(piece.data)
         if got == first.size:
             return Loaded(pieces[0] if len(pieces) == 1 else b"".join(pieces), first.unsaved)
-    raise Refused("changed_meanwhile", f"{path} changes while it is read. Try again.")
+    raise OrderRefused("changed_meanwhile", f"{path} changes while it is read. Try again.")
 
 
 async def replace(hands: Hands, path: str, data: bytes, before: Loaded) -> None:

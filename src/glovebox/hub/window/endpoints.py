@@ -11,9 +11,9 @@ from glovebox.box.terminal.endpoints.commands import SignalRequest, command_endp
 from glovebox.box.terminal.endpoints.sessions import NewSession
 from glovebox.errors import BadSession
 from glovebox.http import parameters
-from glovebox.http.endpoints import Answer, Endpoint, Parameter
+from glovebox.http.endpoints import Endpoint, Parameter, Reply
 from glovebox.http.responses import ErrorBody, json_response
-from glovebox.hub.window.refusing import NO_SIZE
+from glovebox.hub.window.fallbacks import NO_SIZE
 from glovebox.hub.window.terminal import WindowTerminal
 from glovebox.protocol.terminal import SessionInfo
 
@@ -62,23 +62,23 @@ class ShellEndpoints:
     def endpoints(self) -> list[Endpoint]:
         """Their declarations."""
         path = (Parameter("name", {"type": "string"}, "The name of the session; `main` is always there."),)
-        one = Answer("The session.", SessionInfo)
-        unknown = Answer("No session has that name.", ErrorBody)
-        invalid = Answer("The body is not of the right form, or no session can be like that.", ErrorBody)
-        failed = Answer("The window did not do it.", ErrorBody)
+        one = Reply("The session.", SessionInfo)
+        unknown = Reply("No session has that name.", ErrorBody)
+        invalid = Reply("The body is not of the right form, or no session can be like that.", ErrorBody)
+        failed = Reply("The window did not do it.", ErrorBody)
         return [
             Endpoint(
                 "GET", "/server_info", self.server_info, "How long the window is a box, what the hub uses",
-                {200: Answer("Seconds and bytes.", ServerInfo)}, open=True,
+                {200: Reply("Seconds and bytes.", ServerInfo)}, open=True,
             ),
             Endpoint(
                 "GET", "/sessions", self.all, "The terminals of the window that are used from here",
-                {200: Answer("All of them.",
+                {200: Reply("All of them.",
                              {"type": "array", "items": {"$ref": "#/components/schemas/SessionInfo"}})},
             ),
             Endpoint(
                 "POST", "/sessions", self.create, "Have a terminal, which is opened with its first command",
-                {201: one, 409: Answer("The name is taken.", ErrorBody), 422: invalid}, body=NewSession,
+                {201: one, 409: Reply("The name is taken.", ErrorBody), 422: invalid}, body=NewSession,
             ),
             Endpoint(
                 "GET", "/sessions/{name}", self.info, "A terminal of the window",
@@ -86,11 +86,11 @@ class ShellEndpoints:
             ),
             Endpoint(
                 "DELETE", "/sessions/{name}", self.end, "Close a terminal and end what runs in it",
-                {204: Answer("It is gone."), 404: unknown, 500: failed}, path_parameters=path,
+                {204: Reply("It is gone."), 404: unknown, 500: failed}, path_parameters=path,
             ),
             Endpoint(
                 "POST", "/sessions/{name}/signal", self.signal, "Send a signal to what runs in a terminal",
-                {200: one, 404: unknown, 409: Answer("Nothing runs.", ErrorBody), 422: invalid, 500: failed},
+                {200: one, 404: unknown, 409: Reply("Nothing runs.", ErrorBody), 422: invalid, 500: failed},
                 path_parameters=path, body=SignalRequest,
             ),
             *command_endpoints(self._terminal, self._context.threads, self._context.closing),

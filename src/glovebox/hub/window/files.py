@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from glovebox.box.executor import Call, Handler
-from glovebox.box.files.binary import BINARY_FILE, is_binary, is_binary_name
+from glovebox.box.files.actions.reader import data_url, media_type
+from glovebox.box.files.disk.binary import BINARY_FILE, is_binary, is_binary_name
+from glovebox.box.files.disk.lines import cut, shown, splice
+from glovebox.box.files.disk.workspace import SAMPLE_SIZE, resolve
 from glovebox.box.files.editor.diff import unified
 from glovebox.box.files.editor.editor import EditorCommand
 from glovebox.box.files.editor.messages import BinaryFile, EditorError, MissingPath, line_number
-from glovebox.box.files.lines import cut, shown, splice
-from glovebox.box.files.media import data_url, media_type
-from glovebox.box.files.workspace import SAMPLE_SIZE, resolve
 from glovebox.box.threads import Threads
 from glovebox.errors import ActionError
-from glovebox.hub.hands import Hands, Refused
 from glovebox.hub.window.content import ATTEMPTS, Locks, TooMuch, create, load, replace
-from glovebox.hub.window.editing import WindowEditor
+from glovebox.hub.window.editor import WindowEditor
 from glovebox.hub.window.terminal import WindowTerminal
+from glovebox.hub.window_client import Hands, OrderRefused
 from glovebox.protocol.actions import FileEditAction, FileReadAction, FileWriteAction
 from glovebox.protocol.observations import (
     ErrorObservation,
@@ -63,7 +63,7 @@ class WindowFiles:
             if answer is None:
                 await self._shell.settled()
                 answer = await self._read(action)
-        except Refused as refused:
+        except OrderRefused as refused:
             return refusal(refused)
         if answer is None:
             cwd = self._shell.cwd
@@ -80,7 +80,7 @@ class WindowFiles:
             for _ in range(ATTEMPTS):
                 try:
                     problem = await self._write(path, action)
-                except Refused as refused:
+                except OrderRefused as refused:
                     answer = refusal(refused)
                     if refused.code not in ("changed_meanwhile", "exists"):
                         break
@@ -96,7 +96,7 @@ class WindowFiles:
             content, diff = await self._edit(action)
         except EditorError as error:
             content, diff = _error(error), ""
-        except Refused as refused:
+        except OrderRefused as refused:
             return refusal(refused)
         return FileEditObservation(
             content=content,
@@ -120,7 +120,7 @@ class WindowFiles:
                 content=f"{path} is too large to be read at once: {error} Read a part of it, for example "
                 "with sed -n '1,200p'."
             )
-        except Refused as refused:
+        except OrderRefused as refused:
             if refused.code in ("not_found", "not_directory"):
                 return None
             if refused.code == "is_directory":
@@ -157,7 +157,7 @@ class WindowFiles:
             before = await load(self._hands, path)
         except TooMuch as error:
             return f"{path} is too large to be written in part: {error}"
-        except Refused as refused:
+        except OrderRefused as refused:
             if refused.code == "is_directory":
                 return f"Path is a directory: {path}. You can only write to files"
             if refused.code != "not_found":
@@ -190,7 +190,7 @@ class WindowFiles:
         return edited.output, await self._threads.run(unified, old, new, command.path)
 
 
-def refusal(refused: Refused) -> ErrorObservation:
+def refusal(refused: OrderRefused) -> ErrorObservation:
     """What an agent is told that can go on."""
     return ErrorObservation(content=str(refused), error_id=refused.code)
 

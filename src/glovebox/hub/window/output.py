@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from glovebox.box.terminal.log import PIECE, LogFiles
+from glovebox.box.terminal.output.log import PIECE, LogFiles
 from glovebox.errors import OutputGone
 
 #: How much raw output is kept for each session.

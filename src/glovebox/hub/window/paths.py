@@ -8,10 +8,10 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from glovebox.box.executor import Call, Handler
-from glovebox.box.files.failures import Refusal
-from glovebox.box.files.settling import answered
-from glovebox.hub.hands import Hands, Refused
+from glovebox.box.files.actions.wait_for_shell import answered
+from glovebox.box.files.disk.path_errors import FileActionError
 from glovebox.hub.window.terminal import WindowTerminal
+from glovebox.hub.window_client import Hands, OrderRefused
 from glovebox.protocol.base import Observation
 from glovebox.protocol.files import (
     DeleteAction,
@@ -50,8 +50,8 @@ async def attempted(
     async def told(settled: bool) -> ObservationT:
         try:
             return await attempt(settled)
-        except Refused as refused:
-            raise Refusal(_ERROR_IDS.get(refused.code, refused.code), str(refused)) from refused
+        except OrderRefused as refused:
+            raise FileActionError(_ERROR_IDS.get(refused.code, refused.code), str(refused)) from refused
 
     return await answered(shell, told, timeout)
 
@@ -63,11 +63,15 @@ def absolute(cwd: str, path: str) -> str:
         Refusal: it cannot be a path.
     """
     if not path:
-        raise Refusal("invalid_argument", "The path is empty. Give a path, or . for the current directory.")
+        raise FileActionError(
+            "invalid_argument", "The path is empty. Give a path, or . for the current directory."
+        )
     if "\0" in path:
-        raise Refusal("invalid_argument", "The path has a NUL character, which no path can have. Remove it.")
+        raise FileActionError(
+            "invalid_argument", "The path has a NUL character, which no path can have. Remove it."
+        )
     if any("\ud800" <= character <= "\udfff" for character in path):
-        raise Refusal("invalid_argument", "The path has half of a surrogate pair. Correct it.")
+        raise FileActionError("invalid_argument", "The path has half of a surrogate pair. Correct it.")
     return "/" + posixpath.normpath(posixpath.join(cwd, path)).lstrip("/")
 
 
@@ -93,7 +97,9 @@ class WindowPaths:
             if not found.exists:
                 raise missing(path)
             if found.type == "other":
-                raise Refusal("not_a_file", f"{path} is neither a file nor a directory. Look with ls -l.")
+                raise FileActionError(
+                    "not_a_file", f"{path} is neither a file nor a directory. Look with ls -l."
+                )
             return _described(path, found.type, found)
 
         return await attempted(self._shell, attempt, action.timeout)
@@ -112,7 +118,7 @@ class WindowPaths:
                 target = posixpath.join(target, posixpath.basename(source))
                 there = await self._look(target)
             elif action.destination.endswith("/") and found.type != "directory":
-                raise Refusal(
+                raise FileActionError(
                     "not_found", f"The directory {target} does not exist. Make it with mkdir first."
                 )
             await self._check_places(source, target)
@@ -131,10 +137,10 @@ class WindowPaths:
             self._check_not_needed(path)
             try:
                 await self._hands.do(Delete(path=path, recursive=action.recursive), Done)
-            except Refused as refused:
+            except OrderRefused as refused:
                 if refused.code == "not_empty":
                     hint = f"{path} is a directory that is not empty. Set recursive to delete what is in it."
-                    raise Refusal("not_empty", hint) from refused
+                    raise FileActionError("not_empty", hint) from refused
                 if refused.code != "not_found":
                     raise
                 if not (settled and action.missing_ok):
@@ -152,13 +158,17 @@ class WindowPaths:
             path = absolute(self._shell.cwd, action.path)
             found = await self._look(path)
             if found.exists and found.type != "directory":
-                raise Refusal("already_exists", f"{path} exists and is not a directory. Choose another path.")
+                raise FileActionError(
+                    "already_exists", f"{path} exists and is not a directory. Choose another path."
+                )
             if found.exists:
                 content = f"The directory {path} was there already."
                 return MkdirObservation(content=content, path=path, created=False)
             parent = posixpath.dirname(path)
             if not action.parents and not (await self._look(parent)).exists:
-                raise Refusal("not_found", f"{parent} does not exist. Make it first, or set parents to true.")
+                raise FileActionError(
+                    "not_found", f"{parent} does not exist. Make it first, or set parents to true."
+                )
             await self._hands.do(MakeDirectory(path=path), Done)
             return MkdirObservation(content=f"Made the directory {path}.", path=path, created=True)
 
@@ -171,23 +181,29 @@ class WindowPaths:
         """Whether a path is a link, which only the directory that it is in tells."""
         try:
             found = (await self._hands.do(List(path=posixpath.dirname(path)), Entries)).entries
-        except Refused:  # not there, or a folder of the workspace, whose parent is not ours to look at
+        except OrderRefused:  # not there, or a folder of the workspace, whose parent is not ours to look at
             return False
         name = posixpath.basename(path)
         return any(entry.is_link for entry in found if entry.name == name)
 
     async def _check_places(self, source: str, target: str) -> None:
         if source == target:
-            raise Refusal("invalid_argument", f"{source} and the destination are the same. Choose another.")
+            raise FileActionError(
+                "invalid_argument", f"{source} and the destination are the same. Choose another."
+            )
         if target.startswith(source.rstrip("/") + "/"):
-            raise Refusal(
+            raise FileActionError(
                 "invalid_argument", f"{source} cannot be moved into itself. Choose another destination."
             )
         if source in self._folders():
-            raise Refusal("protected_path", f"{source} is a folder of the workspace. Give a path below it.")
+            raise FileActionError(
+                "protected_path", f"{source} is a folder of the workspace. Give a path below it."
+            )
         parent = posixpath.dirname(target)
         if not (await self._look(parent)).exists:
-            raise Refusal("not_found", f"The directory {parent} does not exist. Make it with mkdir first.")
+            raise FileActionError(
+                "not_found", f"The directory {parent} does not exist. Make it with mkdir first."
+            )
 
     async def _check_replaced(
         self, target: str, found: PathInfo, there: PathInfo, *, overwrite: bool
@@ -195,25 +211,25 @@ class WindowPaths:
         """A file takes the place of a file, a directory that of an empty one, and only if that is meant."""
         if not overwrite:
             hint = f"{target} already exists. Set overwrite to replace it, or choose another."
-            raise Refusal("already_exists", hint)
+            raise FileActionError("already_exists", hint)
         if there.type != "directory" and found.type == "directory":
             hint = f"{target} is a file, which a directory cannot replace. Delete it first."
-            raise Refusal("not_a_directory", hint)
+            raise FileActionError("not_a_directory", hint)
         if there.type == "directory" and found.type != "directory":
             hint = f"{target} is a directory, which a file cannot replace. Delete it first."
-            raise Refusal("is_a_directory", hint)
+            raise FileActionError("is_a_directory", hint)
         if there.type == "directory" and (await self._hands.do(List(path=target), Entries)).entries:
-            raise Refusal("not_empty", f"{target} is a directory that is not empty. Delete it first.")
+            raise FileActionError("not_empty", f"{target} is a directory that is not empty. Delete it first.")
 
     def _check_not_needed(self, path: str) -> None:
         """Keep the floor under the shell and the window."""
         within = path.rstrip("/") + "/"
         if any(f"{folder}/".startswith(within) for folder in self._folders()):
-            raise Refusal(
+            raise FileActionError(
                 "protected_path", f"{path} is, or holds, a folder of the workspace. Give a path below it."
             )
         if f"{self._shell.cwd}/".startswith(within):
-            raise Refusal(
+            raise FileActionError(
                 "protected_path",
                 f"The shell is in {path}. Change to another directory first, or delete what is in it.",
             )
@@ -222,9 +238,9 @@ class WindowPaths:
         return [folder.path.rstrip("/") for folder in self._hands.window.folders]
 
 
-def missing(path: str) -> Refusal:
+def missing(path: str) -> FileActionError:
     """Nothing is at a path."""
-    return Refusal("not_found", f"{path} does not exist. Check the path, or find it with glob.")
+    return FileActionError("not_found", f"{path} does not exist. Check the path, or find it with glob.")
 
 
 def _described(path: str, kind: FileType, found: PathInfo) -> StatObservation:

@@ -9,14 +9,14 @@ from glovebox.box.executor import Handler, Observer
 from glovebox.box.plugin import Context, Plugin
 from glovebox.box.system.stats import LastAction, Stats
 from glovebox.http.endpoints import Endpoint, Socket
-from glovebox.hub.hands import Hands
 from glovebox.hub.window.endpoints import ShellEndpoints
+from glovebox.hub.window.fallbacks import refusing_endpoints, refusing_handlers
 from glovebox.hub.window.files import WindowFiles
 from glovebox.hub.window.paths import WindowPaths
-from glovebox.hub.window.refusing import refusing_endpoints, refusing_handlers
-from glovebox.hub.window.searching import WindowSearch
+from glovebox.hub.window.search import WindowSearch
 from glovebox.hub.window.terminal import WindowTerminal
 from glovebox.hub.window.transfer import WindowTransfer
+from glovebox.hub.window_client import Hands
 
 
 class WindowPlugin(Plugin):

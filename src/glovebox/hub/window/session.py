@@ -11,17 +11,17 @@ from glovebox.box.events import EventLog
 from glovebox.box.executor import Call
 from glovebox.box.terminal import replies
 from glovebox.box.terminal.commands import Command, Commands
-from glovebox.box.terminal.integration import Report
 from glovebox.box.terminal.keys import control_key
-from glovebox.box.terminal.presentation import without_echo
-from glovebox.box.terminal.run import ShellEnd
-from glovebox.box.terminal.splitting import needs_parsing, split_commands
-from glovebox.box.terminal.waiting import Outcome, outcome_of
+from glovebox.box.terminal.output.presentation import without_echo
+from glovebox.box.terminal.shell.command_splitter import needs_parsing, split_commands
+from glovebox.box.terminal.shell.integration import EndReport
+from glovebox.box.terminal.shell.run import ShellEnd
+from glovebox.box.terminal.time_limits import WaitOutcome, outcome_of
 from glovebox.box.threads import Threads
 from glovebox.errors import BadSession, CommandEnded, WindowError
-from glovebox.hub.hands import Hands, Refused
+from glovebox.hub.window.command import WindowCommand, clipped, report, typed
 from glovebox.hub.window.output import MemoryLog
-from glovebox.hub.window.running import Pending, clipped, report, typed
+from glovebox.hub.window_client import Hands, OrderRefused
 from glovebox.protocol.actions import CmdRunAction
 from glovebox.protocol.events import SessionChanged
 from glovebox.protocol.observations import CmdOutputObservation, ErrorObservation
@@ -71,8 +71,8 @@ class WindowSession:
         self._commands = commands
         self._events = events
         self._apart = apart
-        self._pending: Pending | None = None
-        self._last: Report | None = None
+        self._pending: WindowCommand | None = None
+        self._last: EndReport | None = None
         #: Whether a terminal is open, as far as is known.
         self._open = False
         #: Whether something may run there that nobody here follows any more, and that a key can still reach.
@@ -111,7 +111,7 @@ class WindowSession:
         try:
             async with self._lock:
                 return await self._answer(action, text, call)
-        except Refused as refused:
+        except OrderRefused as refused:
             return ErrorObservation(content=str(refused), error_id=refused.code)
         finally:
             self._turns.discard(turn)
@@ -141,7 +141,7 @@ class WindowSession:
             raise CommandEnded(f"Nothing runs in the session {self.name!r}.")
         try:
             await self._type(_KEYS[known])
-        except Refused as refused:
+        except OrderRefused as refused:
             raise WindowError(str(refused)) from refused
 
     async def end(self) -> None:
@@ -153,7 +153,7 @@ class WindowSession:
         self._closed = True
         try:
             await self._hands.do(EndSession(session=self.name), Done, limit=_END_LIMIT)
-        except Refused as refused:
+        except OrderRefused as refused:
             raise WindowError(str(refused)) from refused
         await self.close()
         self._events.append(SessionChanged, session=self.name, what="closed")
@@ -210,7 +210,7 @@ class WindowSession:
         loop = asyncio.get_running_loop()
         command.deliver_signal = lambda name: _wait_in_thread(self.signal(name), loop)
         allowance = 0.0 if self._open or self._apart else _OPENING
-        pending = Pending(
+        pending = WindowCommand(
             command, log=self._log, threads=self._threads, leftover=leftover, allowance=allowance
         )
         pending.ended = loop.create_task(self._carry_out(pending, text))
@@ -218,17 +218,17 @@ class WindowSession:
         self._pending = pending
         return await self._follow(pending, action, text, call)
 
-    async def _carry_out(self, pending: Pending, text: str) -> Report | ShellEnd:
+    async def _carry_out(self, pending: WindowCommand, text: str) -> EndReport | ShellEnd:
         """Have the window run a command to its end."""
         loop = asyncio.get_running_loop()
         began = loop.time()
-        result: Report | ShellEnd = ShellEnd(None)
+        result: EndReport | ShellEnd = ShellEnd(None)
         # Without a folder the window says what is missing.
         cwd = self.cwd if self._hands.window.folders else ""
         try:
             try:
                 end = await self._order(pending, text, cwd)
-            except Refused as refused:
+            except OrderRefused as refused:
                 if not cwd or refused.code not in ("not_found", "not_directory"):
                     raise
                 # The directory is gone, and a terminal has to be opened somewhere.
@@ -241,7 +241,7 @@ class WindowSession:
             self._open = False  # a window that was reloaded has no terminals
             self._unattended = True  # and one that was paused goes on with what it has begun
             raise
-        except Refused as refused:
+        except OrderRefused as refused:
             self._unattended = refused.code == "busy"
             raise
         finally:
@@ -249,13 +249,13 @@ class WindowSession:
             pending.command.end(result, bill)
         return result
 
-    async def _order(self, pending: Pending, text: str, cwd: str) -> RunEnded:
+    async def _order(self, pending: WindowCommand, text: str, cwd: str) -> RunEnded:
         order: Run | RunApart = Run(session=self.name, command=text, cwd=cwd)
         if self._apart:
             order = RunApart(command=text, cwd=cwd)
         return await self._hands.do(order, RunEnded, limit=None, printed=pending.printed)
 
-    def _learn(self, end: RunEnded) -> Report | ShellEnd:
+    def _learn(self, end: RunEnded) -> EndReport | ShellEnd:
         """What the end of a command tells of the shell."""
         self._open = not end.shell_ended
         if end.shell_ended and not self._apart:
@@ -279,11 +279,11 @@ class WindowSession:
     async def _type(self, text: str) -> None:
         try:
             await self._hands.do(Input(session=self.name, text=text), Done)
-        except Refused as refused:
+        except OrderRefused as refused:
             if refused.code != "no_session":  # it ended just now, which its own end will tell
                 raise
 
-    async def _leave(self, pending: Pending) -> str:
+    async def _leave(self, pending: WindowCommand) -> str:
         """Be done with a command that ended unreported; what it left goes before the next one's output."""
         shown = await pending.take(completed=True)
         self._pending = None
@@ -291,14 +291,14 @@ class WindowSession:
             return ""
         return shown.content + ("\n\n\n" if shown.ends_line else "\n\n")
 
-    async def _refuse(self, pending: Pending, action: CmdRunAction, text: str, call: Call) -> Answer:
+    async def _refuse(self, pending: WindowCommand, action: CmdRunAction, text: str, call: Call) -> Answer:
         continued = pending.reported
         shown = await pending.take(completed=False)
         call.command = pending.command.info()
         answer = replies.still_running(text, shown.content, continued=continued, hidden=action.hidden)
         return clipped(answer)
 
-    async def _follow(self, pending: Pending, action: CmdRunAction, text: str, call: Call) -> Answer:
+    async def _follow(self, pending: WindowCommand, action: CmdRunAction, text: str, call: Call) -> Answer:
         """Wait for whatever comes first, and report it."""
         command = pending.command
         command.follower = call.id
@@ -308,7 +308,7 @@ class WindowSession:
             outcome = await outcome_of(pending, action, lambda: self._no_change_timeout + pending.allowance)
         finally:
             command.follower = None
-        if outcome is Outcome.ENDED:
+        if outcome is WaitOutcome.ENDED:
             note = replies.key_sent(text) if control_key(text) else ""
             return await self._ended(pending, action, text, call, note)
         continued, before = pending.reported, pending.reported_size
@@ -317,7 +317,7 @@ class WindowSession:
         if action.budget is not None:
             content = await pending.digest(before, action.budget)
         call.command = command.info()
-        if outcome is Outcome.SILENT:
+        if outcome is WaitOutcome.SILENT:
             seconds = self._no_change_timeout
             answer = replies.no_new_output(text, content, continued=continued, seconds=seconds)
         else:
@@ -326,7 +326,7 @@ class WindowSession:
         return answer if action.budget is not None else clipped(answer)
 
     async def _ended(
-        self, pending: Pending, action: CmdRunAction, text: str, call: Call, note: str = ""
+        self, pending: WindowCommand, action: CmdRunAction, text: str, call: Call, note: str = ""
     ) -> Answer:
         """Report the end of a command."""
         self._pending = None
@@ -357,7 +357,7 @@ class WindowSession:
         return answer if action.budget is not None else clipped(answer)
 
 
-def _heard(ended: asyncio.Task[Report | ShellEnd]) -> None:
+def _heard(ended: asyncio.Task[EndReport | ShellEnd]) -> None:
     """A failure that nobody asks for any more is no defect."""
     if not ended.cancelled():
         ended.exception()

@@ -10,12 +10,12 @@ from glovebox.box.events import EventLog
 from glovebox.box.executor import Call
 from glovebox.box.terminal.commands import Command, Commands
 from glovebox.box.terminal.inspection.limits import problem
-from glovebox.box.terminal.rereading import reread
+from glovebox.box.terminal.output.presentation import reread
 from glovebox.box.threads import Threads
 from glovebox.errors import BadSession, NoSuchSession, SessionExists
-from glovebox.hub.hands import Hands
 from glovebox.hub.window.output import MemoryLog
 from glovebox.hub.window.session import WindowSession
+from glovebox.hub.window_client import Hands
 from glovebox.protocol.actions import CmdRunAction
 from glovebox.protocol.events import SessionChanged
 from glovebox.protocol.observations import CmdOutputObservation, ErrorObservation

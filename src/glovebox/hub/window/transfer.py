@@ -17,8 +17,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from glovebox.box.files.endpoints import transfer_endpoints
-from glovebox.box.files.transfer import Transfer, attachment
+from glovebox.box.files.transfer.endpoints import Transfer, attachment, transfer_endpoints
 from glovebox.box.threads import Threads
 from glovebox.decoding import convert
 from glovebox.errors import GloveboxError, TransferError, WindowError
@@ -33,11 +32,11 @@ from glovebox.http.responses import (
     unexpected,
 )
 from glovebox.http.sse import disconnected
-from glovebox.hub.hands import Hands, Refused
 from glovebox.hub.window.archive import archive_of
-from glovebox.hub.window.handing_over import hand_over
-from glovebox.hub.window.listing import names
+from glovebox.hub.window.directories import names
 from glovebox.hub.window.terminal import WindowTerminal
+from glovebox.hub.window.upload import hand_over
+from glovebox.hub.window_client import Hands, OrderRefused
 from glovebox.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -77,7 +76,7 @@ class WindowTransfer:
         directory = posixpath.normpath(posixpath.join(self._terminal.workspace, path or ""))
         try:
             return json_response(await names(self._hands, directory))
-        except Refused as refused:
+        except OrderRefused as refused:
             return error_response(500, TransferError(str(refused)))
 
     async def upload(self, request: Request) -> Response:

@@ -45,7 +45,7 @@ class Argument(NamedTuple):
     required: bool = False
 
 
-class Entry(NamedTuple):
+class ToolEntry(NamedTuple):
     """A tool, as a model is told of it."""
 
     action: type[Action[Any]]
@@ -69,7 +69,7 @@ _GITIGNORE = Argument("Inside a git repository, leave out what .gitignore exclud
 _OFFSET = Argument("How many results to skip: the next page, as the end of the previous one tells.")
 _LIMIT = Argument("How many results to answer with, at most 10,000.")
 
-_RUN = Entry(
+_RUN = ToolEntry(
     CmdRunAction,
     "Run a command",
     """\
@@ -112,7 +112,7 @@ latest after so many seconds.
     destructive=True,
     open_world=True,
 )
-_RUN_IPYTHON = Entry(
+_RUN_IPYTHON = ToolEntry(
     IPythonRunCellAction,
     "Run Python code",
     """\
@@ -135,7 +135,7 @@ of the main shell.""",
     destructive=True,
     open_world=True,
 )
-_READ = Entry(
+_READ = ToolEntry(
     FileReadAction,
     "Read a file",
     f"""\
@@ -156,7 +156,7 @@ document or a PDF, use edit with the command view.""",
     read_only=True,
     idempotent=True,
 )
-_WRITE = Entry(
+_WRITE = ToolEntry(
     FileWriteAction,
     "Write a file",
     """\
@@ -172,7 +172,7 @@ The file always ends with a newline, whether or not the content does.""",
     destructive=True,
     idempotent=True,
 )
-_EDIT = Entry(
+_EDIT = ToolEntry(
     FileEditAction,
     "Edit a file",
     """\
@@ -207,7 +207,7 @@ whitespace, and with enough lines around it to make it unique.
     _IGNORED | {"timeout", "content", "start", "end", "impl_source"},
     destructive=True,
 )
-_GLOB = Entry(
+_GLOB = ToolEntry(
     GlobAction,
     "Find files",
     """\
@@ -228,7 +228,7 @@ A pattern without a slash matches names at any depth (*.py), one with a slash st
     read_only=True,
     idempotent=True,
 )
-_GREP = Entry(
+_GREP = ToolEntry(
     GrepAction,
     "Search in files",
     """\
@@ -255,7 +255,7 @@ The expression is the common kind without lookaround and backreferences.""",
     read_only=True,
     idempotent=True,
 )
-_STAT = Entry(
+_STAT = ToolEntry(
     StatAction,
     "Look at a path",
     "Tell what a path is: file, directory or link, its size, mode, owner and time of change.",
@@ -267,7 +267,7 @@ _STAT = Entry(
     read_only=True,
     idempotent=True,
 )
-_MOVE = Entry(
+_MOVE = ToolEntry(
     MoveAction,
     "Move or rename",
     "Rename or move a file, a link or a directory. A destination that is a directory receives it under its "
@@ -280,7 +280,7 @@ _MOVE = Entry(
     frozenset({"thought", "timeout"}),
     destructive=True,
 )
-_DELETE = Entry(
+_DELETE = ToolEntry(
     DeleteAction,
     "Delete",
     "Delete a file, a link (not what it leads to) or a directory. It cannot be undone.",
@@ -295,7 +295,7 @@ _DELETE = Entry(
     destructive=True,
     idempotent=True,
 )
-_MKDIR = Entry(
+_MKDIR = ToolEntry(
     MkdirAction,
     "Make a directory",
     "Make a directory. One that is there already is left as it is. (write makes the directories it needs "
@@ -307,7 +307,7 @@ _MKDIR = Entry(
     frozenset({"thought", "timeout"}),
     idempotent=True,
 )
-_BROWSE = Entry(
+_BROWSE = ToolEntry(
     BrowseURLAction,
     "Open a web page",
     """\
@@ -319,7 +319,7 @@ comes back.""",
     idempotent=True,
     open_world=True,
 )
-_BROWSE_INTERACTIVE = Entry(
+_BROWSE_INTERACTIVE = ToolEntry(
     BrowseInteractiveAction,
     "Act on a web page",
     """\
@@ -352,7 +352,7 @@ noop(wait_ms=1000): wait, and look at the page""",
 )
 
 #: In the order in which they are listed.
-CATALOGUE: tuple[Entry, ...] = (
+CATALOGUE: tuple[ToolEntry, ...] = (
     _RUN,
     _READ,
     _WRITE,

@@ -15,7 +15,7 @@ from glovebox.protocol.actions import CmdRunAction, FileEditAction, FileReadActi
 from glovebox.protocol.base import Action
 from glovebox.protocol.tools.arguments import checked
 from glovebox.protocol.tools.base import Tool
-from glovebox.protocol.tools.catalogue import CATALOGUE, Argument, Entry
+from glovebox.protocol.tools.catalogue import CATALOGUE, Argument, ToolEntry
 
 #: `read` through the editor, with numbered lines.
 _EDITOR = "oh_aci"
@@ -24,7 +24,7 @@ _SHOWN = "shown"
 _KEYS = ("C-c", "C-d", "C-z")
 _PICTURES = (".png", ".jpg", ".jpeg", ".gif")
 
-ENTRIES: dict[str, Entry] = {entry.action.action: entry for entry in CATALOGUE}
+ENTRIES: dict[str, ToolEntry] = {entry.action.action: entry for entry in CATALOGUE}
 
 
 @functools.cache
@@ -113,7 +113,7 @@ _MAKERS: dict[str, Callable[[dict[str, Any]], Action[Any]]] = {
 # Schemas.
 
 
-def _input_schema(entry: Entry) -> dict[str, Any]:
+def _input_schema(entry: ToolEntry) -> dict[str, Any]:
     fields = {field.name: field for field in msgspec.structs.fields(entry.action)}
     return {
         "type": "object",

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from glovebox.box.files.linting import lint
+from glovebox.box.files.editor.in_kernel import lint
 from glovebox.box.notebook.skills import file_editor
 
 ANSWER = re.compile(r"<(oh_aci_output_[0-9a-f]{32})>\n(\{.*\})\n</\1>")
@@ -187,7 +187,7 @@ def test_with_flake8_names_that_are_not_there_are_found() -> None:
 def test_without_flake8_it_is_said_that_only_the_syntax_was_checked() -> None:
     code = (
         f"import sys; sys.path.append({str(Path(__file__).parents[4] / 'src')!r})\n"
-        "from glovebox.box.files.linting import lint; print(lint('a.py', '', 'x\\n'))"
+        "from glovebox.box.files.editor.in_kernel import lint; print(lint('a.py', '', 'x\\n'))"
     )
     done = subprocess.run(
         [sys.executable, "-IS", "-c", code], capture_output=True, text=True, check=True, timeout=60

@@ -13,7 +13,7 @@ import pytest
 
 from glovebox.box.notebook import skills
 from glovebox.box.notebook.skills.documentation import documentation
-from glovebox.box.notebook.skills.loading import IMPORT
+from glovebox.box.notebook.skills.load import IMPORT
 
 ALWAYS = {
     "open_file": "(path: str, line_number: int | None = 1, context_lines: int | None = 100) -> None",

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from glovebox.box.terminal.holder.launching import HolderProcess
+from glovebox.box.terminal.holder.launch import HolderProcess
 from tests.box.terminal.console import console
 from tests.support.waiting import LIMIT
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from glovebox.box.terminal.holder.log import Log
-from glovebox.box.terminal.log import LogFiles
+from glovebox.box.terminal.output.log import LogFiles
 from glovebox.errors import OutputGone
 
 SEGMENT = 1 << 16

@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from glovebox.box.terminal.holder.control_mode import ControlMode, Marks
-from glovebox.box.terminal.holder.source import ShellSpec, Source
+from glovebox.box.terminal.holder.source import ShellSpec, ShellTerminal
 from glovebox.box.terminal.holder.tmux import TmuxServer, attach_command
 from tests.support.waiting import LIMIT, wait_until
 
@@ -94,7 +94,7 @@ def bash(script: str, name: str = "shell", size: tuple[int, int] = (30, 100)) ->
     return shell("bash", "-c", script, name=name, size=size)
 
 
-def read_until(source: Source, enough: Callable[[bytearray], bool]) -> bytes:
+def read_until(source: ShellTerminal, enough: Callable[[bytearray], bool]) -> bytes:
     """What a source prints, until that is enough or the source has ended."""
     waiting = select.poll()
     waiting.register(source.fileno(), select.POLLIN)
@@ -108,17 +108,17 @@ def read_until(source: Source, enough: Callable[[bytearray], bool]) -> bytes:
     return bytes(printed)
 
 
-def read_to(source: Source, text: bytes) -> bytes:
+def read_to(source: ShellTerminal, text: bytes) -> bytes:
     printed = read_until(source, lambda printed: text in printed)
     assert text in printed
     return printed
 
 
-def read_all(source: Source) -> bytes:
+def read_all(source: ShellTerminal) -> bytes:
     return read_until(source, lambda printed: False)
 
 
-def type_all(source: Source, data: bytes) -> None:
+def type_all(source: ShellTerminal, data: bytes) -> None:
     waiting = select.poll()
     waiting.register(source.writable_fileno(), select.POLLOUT)
     while data:
@@ -134,7 +134,7 @@ class TestPrinting:
     def test_every_byte_arrives_as_it_was_printed(self, server: TmuxServer, directory: Path) -> None:
         data = random.Random(1).randbytes(50_000) + bytes(range(256)) * 3
         (directory / "data").write_bytes(data)
-        source: Source = server.open(bash(f"stty raw; cat {directory}/data"))
+        source: ShellTerminal = server.open(bash(f"stty raw; cat {directory}/data"))
         assert read_all(source) == data
 
     def test_half_a_character_does_not_wait_for_the_other_half(self, server: TmuxServer) -> None:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from glovebox.box.terminal.holder import wire
 from glovebox.box.terminal.holder.source import ShellSpec
-from glovebox.box.terminal.holder.wire import Held
+from glovebox.box.terminal.holder.wire import HeldTerminal
 
 #: Whatever a path, an argument or a variable can be: any bytes but NUL, as Python has them.
 TEXT = st.binary(max_size=30).map(lambda data: data.replace(b"\0", b"").decode("utf-8", "surrogateescape"))
@@ -28,7 +28,7 @@ SPECS = st.builds(
 )
 USERS = st.tuples(NUMBER, NUMBER, st.lists(NUMBER, max_size=3))
 HELD = st.builds(
-    Held,
+    HeldTerminal,
     number=NUMBER,
     name=TEXT,
     pid=NUMBER,
@@ -40,7 +40,7 @@ HELD = st.builds(
 )
 
 
-def described(one: ShellSpec | Held) -> dict[str, object]:
+def described(one: ShellSpec | HeldTerminal) -> dict[str, object]:
     return {name: getattr(one, name) for name in one.__slots__}
 
 
@@ -87,7 +87,7 @@ def test_the_user_of_a_shell_is_understood(spec: ShellSpec, user: tuple[int, int
 
 
 @given(NUMBER, st.lists(HELD, max_size=3))
-def test_what_is_held_is_told(pid: int, held: list[Held]) -> None:
+def test_what_is_held_is_told(pid: int, held: list[HeldTerminal]) -> None:
     version, heard_pid, heard = wire.parse_welcome(wire.pack_welcome(pid, held))
     assert (version, heard_pid) == (wire.VERSION, pid)
     assert [described(one) for one in heard] == [described(one) for one in held]

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from glovebox.box.terminal.inspection.states import Look, State, look
+from glovebox.box.terminal.inspection.states import State, StateSample, look
 from tests.box.terminal.inspection import shells
 from tests.box.terminal.inspection.shells import PYTHON, Shell, eventually
 
@@ -22,13 +22,13 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /pro
 _NOBODY = 65534
 
 
-def seen(shell: Shell, *, alternate_screen: bool = False) -> Look:
+def seen(shell: Shell, *, alternate_screen: bool = False) -> StateSample:
     found = look(shell.pid, alternate_screen=alternate_screen, tail=shell.output)
     assert found is not None
     return found
 
 
-def becomes(shell: Shell, state: State, program: str, *, alternate_screen: bool = False) -> Look:
+def becomes(shell: Shell, state: State, program: str, *, alternate_screen: bool = False) -> StateSample:
     """Wait until a program is in a state."""
 
     def reached() -> bool:
@@ -46,7 +46,7 @@ def runs(shell: Shell, program: str) -> None:
     assert states == {State.RUNNING}
 
 
-def asks(shell: Shell, prompt: str, program: str) -> Look:
+def asks(shell: Shell, prompt: str, program: str) -> StateSample:
     """Wait until a program has printed a prompt and waits."""
     eventually(lambda: seen(shell).prompt == prompt and seen(shell).program == program, f"it asks {prompt!r}")
     return seen(shell)
@@ -102,7 +102,7 @@ def test_whatever_reads_the_terminal_waits_for_input(shell: Shell, command: str,
 
 def test_a_question_is_told(shell: Shell) -> None:
     shell.type("read -r -p $'Really?\\n\\e[1mYes\\e[0m or no: ' answer")
-    assert asks(shell, "Yes or no:", "bash") == Look(
+    assert asks(shell, "Yes or no:", "bash") == StateSample(
         State.WAITING_FOR_INPUT, prompt="Yes or no:", program="bash"
     )
 

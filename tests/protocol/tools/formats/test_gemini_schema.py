@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glovebox.protocol.tools.formats.gemini_schema import gemini_schema
+from glovebox.protocol.tools.formats.gemini import gemini_schema
 
 TYPES = {"string", "number", "integer", "boolean", "array", "object"}
 KEYWORDS = {

@@ -9,7 +9,7 @@ import pytest
 from glovebox.errors import NotAToolCall
 from glovebox.protocol.observations import ErrorObservation, FileReadObservation
 from glovebox.protocol.tools.base import ImagePart, TextPart, ToolCall, ToolResult
-from glovebox.protocol.tools.formats.reading import Batch, read_calls
+from glovebox.protocol.tools.formats.calls import Batch, read_calls
 from tests.protocol.tools.formats import bodies
 
 ARGUMENTS = {"command": "ls ä"}

@@ -14,7 +14,7 @@ from playwright.async_api import Error as PlaywrightError
 from glovebox.box.browser import wire
 from glovebox.box.browser.wire import Setup
 from glovebox.box.browser.worker.chromium import NoChromium
-from glovebox.box.browser.worker.driving import Driver
+from glovebox.box.browser.worker.driver import Driver
 from glovebox.decoding import decode_json
 
 #: Pictures that a watcher has not read yet are not worth keeping.
@@ -70,19 +70,19 @@ class Server:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _answer(self, asked: wire.Step | wire.Look | wire.Survey) -> None:
+    async def _answer(self, asked: wire.BrowserStep | wire.Observe | wire.Survey) -> None:
         try:
             match asked:
-                case wire.Step():
+                case wire.BrowserStep():
                     self._tell(await self._driver.step(asked))
-                case wire.Look():
+                case wire.Observe():
                     self._tell(await self._driver.look(asked))
                 case wire.Survey():
                     self._tell(await self._driver.survey(asked))
         except TimeoutError:
-            self._tell(wire.Failed(id=asked.id, text="Browser environment took too long to respond."))
+            self._tell(wire.BrowserFailure(id=asked.id, text="Browser environment took too long to respond."))
         except (PlaywrightError, NoChromium, ValueError, OSError) as error:
-            self._tell(wire.Failed(id=asked.id, text=f"{type(error).__name__}: {error}"))
+            self._tell(wire.BrowserFailure(id=asked.id, text=f"{type(error).__name__}: {error}"))
 
     def _tell(self, reply: wire.Reply) -> None:
         writer = self._writer

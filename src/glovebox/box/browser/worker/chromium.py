@@ -10,7 +10,7 @@ from collections.abc import Callable
 from playwright.async_api import BrowserContext, Playwright, async_playwright
 from playwright.async_api import Error as PlaywrightError
 
-from glovebox.box.browser.finding import how_to_get
+from glovebox.box.browser.chromium_path import how_to_get
 from glovebox.box.browser.wire import Setup
 from glovebox.box.browser.worker.flags import flags
 from glovebox.box.browser.worker.tabs import downloads_directory

@@ -18,7 +18,18 @@ from socket import AF_UNIX, socket
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from glovebox.box.browser import wire
-from glovebox.box.browser.wire import Cast, Failed, Look, Ready, Reply, Request, Setup, Step, Survey, Told
+from glovebox.box.browser.wire import (
+    BrowserFailure,
+    BrowserStep,
+    Cast,
+    Observe,
+    Ready,
+    Reply,
+    Request,
+    Setup,
+    Survey,
+    TextReply,
+)
 from glovebox.decoding import decode_json
 
 if TYPE_CHECKING:
@@ -150,25 +161,25 @@ def _converse(task: Task, connection: socket) -> None:
                 connection.sendall(wire.framed(answer(task, request)))
 
 
-def answer(task: Task, request: Step | Look | Survey) -> Reply:
+def answer(task: Task, request: BrowserStep | Observe | Survey) -> Reply:
     """What is told to the server."""
     from glovebox.box.browser.worker.gym_task import FAILURES
 
     try:
         match request:
-            case Step(actions="GET_EVAL_GOAL"):
-                return Told(id=request.id, text=task.goal.text, images=task.goal.images)
-            case Step(actions="GET_EVAL_REWARDS"):
-                return Told(id=request.id, text=json.dumps(task.rewards))
-            case Step():
+            case BrowserStep(actions="GET_EVAL_GOAL"):
+                return TextReply(id=request.id, text=task.goal.text, images=task.goal.images)
+            case BrowserStep(actions="GET_EVAL_REWARDS"):
+                return TextReply(id=request.id, text=json.dumps(task.rewards))
+            case BrowserStep():
                 return task.step(request)
-            case Look():
+            case Observe():
                 return task.look(request)
             case Survey():
                 return task.survey(request)
     except FAILURES as error:
         text = wire.cleaned(_described(error))
-        return Failed(id=request.id, text=_ENDED + text if task.ended else text)
+        return BrowserFailure(id=request.id, text=_ENDED + text if task.ended else text)
 
 
 if __name__ == "__main__":

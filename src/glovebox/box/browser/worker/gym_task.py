@@ -19,10 +19,10 @@ import gymnasium
 from PIL import Image
 from playwright.sync_api import Browser, BrowserContext, BrowserType, Error, Page, Playwright, sync_playwright
 
-from glovebox.box.browser.finding import how_to_get
-from glovebox.box.browser.wire import Look, Picture, Seen, Setup, Step, Survey, Tabs, cleaned
+from glovebox.box.browser.chromium_path import how_to_get
+from glovebox.box.browser.wire import BrowserStep, Observe, OpenTabs, Picture, Seen, Setup, Survey, cleaned
 from glovebox.box.browser.worker.flags import flags
-from glovebox.box.browser.worker.page_text import html_text
+from glovebox.box.browser.worker.page.text import html_text
 from glovebox.box.browser.worker.screenshots import save
 
 # BrowserGym has no types.
@@ -83,7 +83,7 @@ class Task:
         if not os.path.exists(executable):
             raise FileNotFoundError(f"There is no Chromium at {executable}. {how_to_get(sys.executable)}")
         _core._set_global_playwright(_WithFlags(self._playwright, flags(setup.closed_ports)))
-        _environments.Chat = Conversation
+        _environments.Chat = TaskChat
         self._env = gymnasium.make(
             name,
             disable_env_checker=True,
@@ -102,7 +102,7 @@ class Task:
         """Whether Chromium has ended, as far as is known. There is no other for the same task."""
         return not self._browser.is_connected()
 
-    def step(self, request: Step) -> Seen:
+    def step(self, request: BrowserStep) -> Seen:
         """Carry out calls; they are rewarded."""
         assert self._env is not None
         seen, reward, _, _, _ = self._env.step(request.actions)
@@ -112,19 +112,19 @@ class Task:
         messages = [one["message"] for one in said if one["role"] in _AGENT_ROLES]
         return _seen(request, seen, messages, self._setup)
 
-    def look(self, request: Look) -> Picture:
+    def look(self, request: Observe) -> Picture:
         """Show the active page."""
         page = self._page()
         title = page.title()
         image = page.screenshot(type=request.format)
         return Picture(id=request.id, image=image, url=cleaned(page.url), title=cleaned(title))
 
-    def survey(self, request: Survey) -> Tabs:
+    def survey(self, request: Survey) -> OpenTabs:
         """Say which pages are open, also when Chromium has ended."""
         try:
             active = self._page()
             pages = self._context.pages
-            return Tabs(
+            return OpenTabs(
                 id=request.id,
                 urls=cleaned([page.url for page in pages]),
                 titles=cleaned([page.title() for page in pages]),
@@ -134,7 +134,7 @@ class Task:
         except Error:
             if not self.ended:
                 raise
-            return Tabs(id=request.id, urls=[], titles=[], active=0, pid=0)
+            return OpenTabs(id=request.id, urls=[], titles=[], active=0, pid=0)
 
     def close(self) -> None:
         """End the browser."""
@@ -167,7 +167,7 @@ class Task:
         return self._context.pages[-1] if page.is_closed() else page
 
 
-class Conversation:
+class TaskChat:
     """What agent, user and task said to each other.
 
     Stands in for BrowserGym's, which shows it in a second browser that nobody sees.
@@ -220,7 +220,7 @@ def _goal(seen: Mapping[str, Any]) -> Goal:
     return Goal(cleaned(texts[0] if texts else seen["goal"]), cleaned(urls))
 
 
-def _seen(request: Step, seen: Mapping[str, Any], messages: list[str], setup: Setup) -> Seen:
+def _seen(request: BrowserStep, seen: Mapping[str, Any], messages: list[str], setup: Setup) -> Seen:
     limit = setup.tree_limit
     properties = seen["extra_element_properties"]
     screenshot = _png(seen["screenshot"])

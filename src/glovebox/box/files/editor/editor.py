@@ -8,16 +8,16 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from glovebox.box.credentials import own_rights
-from glovebox.box.files import atomic
-from glovebox.box.files.binary import is_binary, is_binary_name
+from glovebox.box.files.disk import atomic
+from glovebox.box.files.disk.binary import is_binary, is_binary_name
+from glovebox.box.files.disk.encoding import UTF8, Encodings, TextEncoding
+from glovebox.box.files.disk.lines import line_end, raw_offset, shown, with_line_end
+from glovebox.box.files.disk.locks import PathLocks
+from glovebox.box.files.disk.workspace import FileSource, normal
 from glovebox.box.files.editor import convert, messages, text
+from glovebox.box.files.editor.directory_view import view_directory
 from glovebox.box.files.editor.history import History
-from glovebox.box.files.editor.listing import view_directory
 from glovebox.box.files.editor.messages import BinaryFile, EditorError, MissingPath
-from glovebox.box.files.encoding import UTF8, Encodings, TextEncoding
-from glovebox.box.files.lines import line_end, raw_offset, shown, with_line_end
-from glovebox.box.files.locks import PathLocks
-from glovebox.box.files.workspace import Source, normal
 
 #: Larger files are not opened.
 MAX_MEGABYTES = 10
@@ -113,7 +113,7 @@ class Editor:
         path = normal(path)
         self._expect_absolute(path)
         try:
-            with Source(path) as source:
+            with FileSource(path) as source:
                 if not stat.S_ISDIR(source.status.st_mode):
                     return self._view_file(path, source, view_range, text_only=text_only)
         except (OSError, ValueError) as error:
@@ -126,7 +126,7 @@ class Editor:
             raise messages.invalid("view_range", view_range, hint)
         return Edited(view_directory(path), path)
 
-    def _view_file(self, path: str, source: Source, view_range: Any, *, text_only: bool) -> Edited:
+    def _view_file(self, path: str, source: FileSource, view_range: Any, *, text_only: bool) -> Edited:
         if text_only and stat.S_ISREG(source.status.st_mode) and _is_binary(source):
             raise BinaryFile(path)
         if convert.is_document(path):
@@ -222,12 +222,12 @@ class Editor:
 
     def _load(self, path: str) -> _Loaded:
         try:
-            with Source(path) as source:
+            with FileSource(path) as source:
                 return self._decoded(path, source)
         except OSError as error:
             raise messages.unreadable(path, error) from None
 
-    def _decoded(self, path: str, source: Source) -> _Loaded:
+    def _decoded(self, path: str, source: FileSource) -> _Loaded:
         status = source.status
         _expect_fitting(path, status)
         if is_binary_name(path) or _is_binary(source):
@@ -256,7 +256,7 @@ class Editor:
         raise messages.invalid("path", path, hint)
 
 
-def _is_binary(source: Source) -> bool:
+def _is_binary(source: FileSource) -> bool:
     sample = source.sample()
     with own_rights():  # what guesses encodings is imported when it is first used
         return is_binary(sample)

@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 
+from glovebox.archives.zip_reader import checked_listing
 from glovebox.errors import BadArchive
-from glovebox.protocol.zip_reading import checked_listing
 
 codecs.lookup("cp437")  # of names that are not UTF-8; the sandbox user need not be able to read that module
 

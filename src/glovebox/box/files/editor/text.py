@@ -1,6 +1,6 @@
 """What the editor does to text, and how it shows it. Nothing here touches a file.
 
-All text is shown text (see `glovebox.box.files.lines`): every line ends with LF.
+All text is shown text (see `glovebox.box.files.disk.lines`): every line ends with LF.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any, NamedTuple
 
+from glovebox.box.files.disk.lines import count, line_start
 from glovebox.box.files.editor.messages import (
     CLIP_AT,
     CONVERTED_NOTICE,
@@ -17,7 +18,6 @@ from glovebox.box.files.editor.messages import (
     EditorError,
     invalid,
 )
-from glovebox.box.files.lines import count, line_start
 
 #: How many lines around a change are shown.
 CONTEXT = 4

@@ -20,7 +20,7 @@ class FileHits:
 
 
 @dataclasses.dataclass(slots=True)
-class Lines:
+class MatchedLines:
     """The outcome of searching many files, in the order they were given."""
 
     files: list[FileHits] = dataclasses.field(default_factory=list)

@@ -76,9 +76,9 @@ def search_dir(search_term: str, dir_path: str = "./") -> None:
         search_term: the text, taken literally; upper and lower case matter.
         dir_path: where to search.
     """
-    from glovebox.box.notebook.skills import searching
+    from glovebox.box.notebook.skills import search
 
-    searching.search_dir(search_term, dir_path)
+    search.search_dir(search_term, dir_path)
 
 
 def search_file(search_term: str, file_path: str | None = None) -> None:
@@ -88,9 +88,9 @@ def search_file(search_term: str, file_path: str | None = None) -> None:
         search_term: the text, taken literally; upper and lower case matter.
         file_path: the file; without it, the one that was opened with open_file.
     """
-    from glovebox.box.notebook.skills import searching
+    from glovebox.box.notebook.skills import search
 
-    searching.search_file(search_term, file_path)
+    search.search_file(search_term, file_path)
 
 
 def find_file(file_name: str, dir_path: str = "./") -> None:
@@ -100,9 +100,9 @@ def find_file(file_name: str, dir_path: str = "./") -> None:
         file_name: the name or a part of it, taken literally.
         dir_path: where to search.
     """
-    from glovebox.box.notebook.skills import searching
+    from glovebox.box.notebook.skills import search
 
-    searching.find_file(file_name, dir_path)
+    search.find_file(file_name, dir_path)
 
 
 def parse_pdf(file_path: str) -> None:
@@ -215,7 +215,7 @@ def file_editor(
     # libraries: this loads the editor where it is used, and no server comes along.
     from importlib import import_module
 
-    editor = import_module("glovebox.box.files.in_kernel")
+    editor = import_module("glovebox.box.files.editor.in_kernel")
     answer: str = editor.file_editor(
         command, path, file_text, view_range, old_str, new_str, insert_line, enable_linting
     )

@@ -6,7 +6,7 @@ import zipfile
 from importlib import import_module
 from typing import Any
 
-from glovebox.box.notebook.skills.reading import Trouble, expect_file, telling, text_lines
+from glovebox.box.notebook.skills.text_files import Trouble, expect_file, telling, text_lines
 
 #: What damaged files make the libraries raise, besides errors of their own.
 _DAMAGED = (

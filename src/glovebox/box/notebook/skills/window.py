@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from itertools import islice
 
-from glovebox.box.notebook.skills.reading import Trouble, expect_file, telling, text_lines
+from glovebox.box.notebook.skills.text_files import Trouble, expect_file, telling, text_lines
 
 #: How many lines are shown, and how far scrolling goes.
 SIZE = 100

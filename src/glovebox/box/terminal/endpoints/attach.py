@@ -30,7 +30,7 @@ from glovebox.http.bodies import too_deep
 from glovebox.http.parameters import boolean
 from glovebox.http.responses import to_json
 from glovebox.protocol.base import Message
-from glovebox.protocol.events import ActionState, CommandEnded, Event, SessionChanged
+from glovebox.protocol.events import ActionState, CommandFinished, Event, SessionChanged
 from glovebox.protocol.terminal import SessionInfo
 
 #: How much of what was printed before is shown, so that the screen makes sense.
@@ -51,14 +51,14 @@ class Wanted(Message):
     columns: int = 0
 
 
-class State(Message):
+class SessionState(Message):
     """How the session is now."""
 
     type: str = "state"
     session: SessionInfo
 
 
-class Told(Message):
+class AttachNotice(Message):
     """What has become of a wish: `taken`, `released` or `refused`; or why it is over: `closed`."""
 
     type: Literal["taken", "released", "refused", "closed"]
@@ -86,7 +86,7 @@ class Attach:
         try:
             session = self._terminal.session(socket.path_params["name"])
         except NoSuchSession as error:
-            await _close(socket, Told(type="closed", code=error.code, reason=str(error)), UNKNOWN)
+            await _close(socket, AttachNotice(type="closed", code=error.code, reason=str(error)), UNKNOWN)
             return
         person = _Person(socket, session)
         watching = asyncio.create_task(person.watch())
@@ -105,7 +105,7 @@ class Attach:
         failures = [result for result in results if isinstance(result, Exception)]
         if not failures and not watching.cancelled():
             reason = f"The session {session.name} has ended."
-            await _close(socket, Told(type="closed", code="session_ended", reason=reason), ENDED)
+            await _close(socket, AttachNotice(type="closed", code="session_ended", reason=reason), ENDED)
         for failure in failures:
             if not isinstance(failure, WebSocketDisconnect):
                 raise failure
@@ -117,7 +117,7 @@ class Attach:
             info = session.info()
             if info != told:
                 told = info
-                await _tell(socket, State(session=info))
+                await _tell(socket, SessionState(session=info))
             await events.more(seq)
             while not any(_concerns(event, session.name) for event in events.since(seq)):
                 seq = events.last
@@ -188,7 +188,7 @@ class _Person:
             await self._take()
         else:
             self.leave()
-            await _tell(self._socket, Told(type="released"))
+            await _tell(self._socket, AttachNotice(type="released"))
 
     async def _take(self) -> None:
         try:
@@ -198,7 +198,7 @@ class _Person:
             self.leave()
             await self._refuse(error)
         else:
-            await _tell(self._socket, Told(type="taken"))
+            await _tell(self._socket, AttachNotice(type="taken"))
 
     def _type(self, keys: bytes) -> None:
         self._need_to_have_it()
@@ -209,7 +209,7 @@ class _Person:
             raise SessionTaken('You are watching. Send {"type":"take"} to take the session over first.')
 
     async def _refuse(self, error: GloveboxError) -> None:
-        await _tell(self._socket, Told(type="refused", code=error.code, reason=str(error)))
+        await _tell(self._socket, AttachNotice(type="refused", code=error.code, reason=str(error)))
 
     async def _skip(self, position: int) -> int:
         """Leave out what a slow reader has no time for."""
@@ -232,7 +232,7 @@ class _Person:
 def _concerns(event: Event, session: str) -> bool:
     if isinstance(event, SessionChanged):
         return event.session == session
-    return isinstance(event, ActionState | CommandEnded) and event.command.session == session
+    return isinstance(event, ActionState | CommandFinished) and event.command.session == session
 
 
 async def _tell(socket: WebSocket, what: Any) -> None:
@@ -251,7 +251,7 @@ async def _send(socket: WebSocket, data: str | bytes) -> None:
         raise WebSocketDisconnect(1006) from error
 
 
-async def _close(socket: WebSocket, told: Told, code: int) -> None:
+async def _close(socket: WebSocket, told: AttachNotice, code: int) -> None:
     with contextlib.suppress(WebSocketDisconnect):
         await _tell(socket, told)
         await socket.close(code, told.code)

@@ -12,11 +12,11 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from glovebox.box.terminal.commands import Command
-from glovebox.box.terminal.rendering import LiveText
+from glovebox.box.terminal.output.rendering import LiveText
 from glovebox.box.threads import Threads
 from glovebox.errors import OutputGone
 from glovebox.http import parameters
-from glovebox.http.endpoints import Answer, Endpoint, Parameter
+from glovebox.http.endpoints import Endpoint, Parameter, Reply
 from glovebox.http.parameters import InvalidParameter
 from glovebox.http.responses import NEXT_HEADER, ErrorBody, json_response
 from glovebox.http.sse import Stream, disconnected, message
@@ -36,7 +36,7 @@ _MOST_MATCHES = 1_000
 _MOST_CONTEXT = 20
 
 
-class Commands(Protocol):
+class CommandSource(Protocol):
     """Who knows commands."""
 
     def command(self, command_id: str) -> Command:
@@ -93,7 +93,7 @@ class SignalRequest(Message, forbid_unknown_fields=True):
 class CommandEndpoints:
     """The endpoints."""
 
-    def __init__(self, terminal: Commands, threads: Threads, closing: asyncio.Event) -> None:
+    def __init__(self, terminal: CommandSource, threads: Threads, closing: asyncio.Event) -> None:
         self._terminal = terminal
         self._threads = threads
         self._closing = closing
@@ -147,7 +147,7 @@ class CommandEndpoints:
         finished = command.finished
 
         def run() -> SearchResult:
-            from glovebox.box.terminal.searching import SearchError, search
+            from glovebox.box.terminal.output.search import SearchError, search
 
             try:
                 found = search(
@@ -211,7 +211,7 @@ def _part(command: Command, offset: int, end: int, text: str, finished: bool, si
 
 
 def _render(data: bytes) -> str:
-    from glovebox.box.terminal.presentation import plain
+    from glovebox.box.terminal.output.presentation import plain
 
     return plain(data)
 
@@ -287,25 +287,25 @@ class _RawOutput(Response):
             gone.cancel()
 
 
-def command_endpoints(terminal: Commands, threads: Threads, closing: asyncio.Event) -> list[Endpoint]:
+def command_endpoints(terminal: CommandSource, threads: Threads, closing: asyncio.Event) -> list[Endpoint]:
     """What is served of commands."""
     own = CommandEndpoints(terminal, threads, closing)
     text: dict[str, Any] = {"type": "string"}
     number: dict[str, Any] = {"type": "integer", "minimum": 0}
     yes: dict[str, Any] = {"type": "boolean"}
     path = (Parameter("id", text, "The id of the action that began it, or as events tell it."),)
-    unknown = Answer("No command has that id, or it is forgotten.", ErrorBody)
-    invalid = Answer("A parameter or the body is not of the right form.", ErrorBody)
+    unknown = Reply("No command has that id, or it is forgotten.", ErrorBody)
+    invalid = Reply("A parameter or the body is not of the right form.", ErrorBody)
     return [
         Endpoint(
             "GET", "/commands/{id}", own.info, "A command: its state, exit code and bill",
-            {200: Answer("While it runs and after.", CommandInfo), 404: unknown},
+            {200: Reply("While it runs and after.", CommandInfo), 404: unknown},
             path_parameters=path,
         ),
         Endpoint(
             "GET", "/commands/{id}/output", own.output, "The output of a command, from any place of it",
-            {200: Answer("A part of it (or matches) as JSON; bytes with `format=raw`; events with `follow`."),
-             404: unknown, 410: Answer("This part is not kept any more.", ErrorBody), 422: invalid},
+            {200: Reply("A part of it (or matches) as JSON; bytes with `format=raw`; events with `follow`."),
+             404: unknown, 410: Reply("This part is not kept any more.", ErrorBody), 422: invalid},
             path_parameters=path,
             parameters=(
                 Parameter("offset", number, "Where to begin, in bytes of raw output. Default: 0."),
@@ -323,9 +323,9 @@ def command_endpoints(terminal: Commands, threads: Threads, closing: asyncio.Eve
         ),
         Endpoint(
             "POST", "/commands/{id}/signal", own.signal, "Send a signal to a command",
-            {200: Answer("It was sent.", CommandInfo), 404: unknown,
-             409: Answer("It has ended.", ErrorBody),
-             413: Answer("The body is too large.", ErrorBody), 422: invalid},
+            {200: Reply("It was sent.", CommandInfo), 404: unknown,
+             409: Reply("It has ended.", ErrorBody),
+             413: Reply("The body is too large.", ErrorBody), 422: invalid},
             path_parameters=path, body=SignalRequest,
         ),
     ]  # fmt: skip

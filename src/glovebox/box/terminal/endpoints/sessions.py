@@ -10,7 +10,7 @@ from starlette.responses import Response
 from glovebox.box.terminal.endpoints.commands import SignalRequest
 from glovebox.box.terminal.manager import Terminal
 from glovebox.http import parameters
-from glovebox.http.endpoints import Answer, Endpoint, Parameter
+from glovebox.http.endpoints import Endpoint, Parameter, Reply
 from glovebox.http.responses import ErrorBody, json_response
 from glovebox.protocol.base import Message
 from glovebox.protocol.terminal import Limits, SessionInfo
@@ -80,20 +80,20 @@ def session_endpoints(terminal: Terminal) -> list[Endpoint]:
     own = SessionEndpoints(terminal)
     text: dict[str, Any] = {"type": "string"}
     path = (Parameter("name", text, "The name of the session; `main` is always there."),)
-    one = Answer("The session.", SessionInfo)
-    unknown = Answer("No session has that name.", ErrorBody)
-    invalid = Answer("The body is not of the right form, or no session can be like that.", ErrorBody)
-    large = Answer("The body is too large.", ErrorBody)
+    one = Reply("The session.", SessionInfo)
+    unknown = Reply("No session has that name.", ErrorBody)
+    invalid = Reply("The body is not of the right form, or no session can be like that.", ErrorBody)
+    large = Reply("The body is too large.", ErrorBody)
     return [
         Endpoint(
             "GET", "/sessions", own.all, "The persistent shells of the box",
-            {200: Answer("All of them.",
+            {200: Reply("All of them.",
                          {"type": "array", "items": {"$ref": "#/components/schemas/SessionInfo"}})},
         ),
         Endpoint(
             "POST", "/sessions", own.create, "Open a persistent shell",
-            {201: one, 409: Answer("The name is taken.", ErrorBody), 413: large, 422: invalid,
-             500: Answer("Its shell could not be started.", ErrorBody)},
+            {201: one, 409: Reply("The name is taken.", ErrorBody), 413: large, 422: invalid,
+             500: Reply("Its shell could not be started.", ErrorBody)},
             body=NewSession,
         ),
         Endpoint(
@@ -102,7 +102,7 @@ def session_endpoints(terminal: Terminal) -> list[Endpoint]:
         ),
         Endpoint(
             "DELETE", "/sessions/{name}", own.end, "End a shell and everything it started",
-            {204: Answer("It is gone."), 404: unknown, 422: invalid}, path_parameters=path,
+            {204: Reply("It is gone."), 404: unknown, 422: invalid}, path_parameters=path,
         ),
         Endpoint(
             "POST", "/sessions/{name}/resize", own.resize, "Change the size of a shell's terminal",
@@ -110,7 +110,7 @@ def session_endpoints(terminal: Terminal) -> list[Endpoint]:
         ),
         Endpoint(
             "POST", "/sessions/{name}/signal", own.signal, "Send a signal to what runs in a shell",
-            {200: one, 404: unknown, 409: Answer("Nothing runs.", ErrorBody), 413: large, 422: invalid},
+            {200: one, 404: unknown, 409: Reply("Nothing runs.", ErrorBody), 413: large, 422: invalid},
             path_parameters=path, body=SignalRequest,
         ),
     ]  # fmt: skip

@@ -6,13 +6,13 @@ import os
 import select
 import time
 
-from glovebox.box.terminal.holder import reaping, wire
-from glovebox.box.terminal.holder.door import Door
+from glovebox.box.terminal.holder import process_tree, wire
 from glovebox.box.terminal.holder.lean import signals, sockets
+from glovebox.box.terminal.holder.listener import Door
 from glovebox.box.terminal.holder.log import Log
 from glovebox.box.terminal.holder.pty import Pty
-from glovebox.box.terminal.holder.source import ShellSpec, Source
-from glovebox.box.terminal.holder.terminal import Terminal
+from glovebox.box.terminal.holder.source import ShellSpec, ShellTerminal
+from glovebox.box.terminal.holder.terminal import HolderTerminal
 from glovebox.box.terminal.processes import Process
 
 TYPE_CHECKING = False
@@ -44,13 +44,13 @@ class Holder:
         *,
         patience: float,
         keep: int,
-        open_source: Callable[[ShellSpec], Source],
+        open_source: Callable[[ShellSpec], ShellTerminal],
     ) -> None:
         self._patience = patience
         self._keep = keep
         self._open_source = open_source
-        self._terminals: dict[int, Terminal] = {}
-        self._by_descriptor: dict[int, Terminal] = {}
+        self._terminals: dict[int, HolderTerminal] = {}
+        self._by_descriptor: dict[int, HolderTerminal] = {}
         self._poll = select.poll()
         self._server: sockets.socket | None = None
         self._frames = wire.Frames()
@@ -59,7 +59,7 @@ class Holder:
         self._full = False
         self._abandoned: float | None = None
         #: Shells that are to be closed before anything else is waited for.
-        self._dismissed: list[Terminal] = []
+        self._dismissed: list[HolderTerminal] = []
         self._quitting = False
         self._wakeup, wake = os.pipe()
         for descriptor in (self._wakeup, wake):
@@ -161,13 +161,13 @@ class Holder:
         except OSError as error:
             self._send(wire.REFUSED, number, wire.fields(str(error)))
             return
-        terminal = Terminal(number, spec.name, source, log, scratch, spec.token.encode())
+        terminal = HolderTerminal(number, spec.name, source, log, scratch, spec.token.encode())
         self._terminals[number] = terminal
         self._watch(terminal, _IN)
         self._send(wire.OPENED, number, wire.fields(source.pid))
         self._read(terminal)
 
-    def _watch(self, terminal: Terminal, events: int) -> None:
+    def _watch(self, terminal: HolderTerminal, events: int) -> None:
         source = terminal.source
         reads, writes = source.fileno(), source.writable_fileno()
         self._by_descriptor[reads] = self._by_descriptor[writes] = terminal
@@ -180,7 +180,7 @@ class Holder:
             else:
                 self._unregister(writes)
 
-    def _unwatch(self, terminal: Terminal) -> None:
+    def _unwatch(self, terminal: HolderTerminal) -> None:
         for descriptor in [key for key, value in self._by_descriptor.items() if value is terminal]:
             del self._by_descriptor[descriptor]
             self._unregister(descriptor)
@@ -191,7 +191,7 @@ class Holder:
         except KeyError:
             pass
 
-    def _read(self, terminal: Terminal) -> None:
+    def _read(self, terminal: HolderTerminal) -> None:
         if terminal.exited or terminal.closing:
             return
         data = terminal.source.read()
@@ -207,7 +207,7 @@ class Holder:
                 # The status follows at once, unless the program closed its terminal and runs on.
                 terminal.deadline = time.monotonic() + _GRACE
 
-    def _type(self, terminal: Terminal, data: bytes = b"") -> None:
+    def _type(self, terminal: HolderTerminal, data: bytes = b"") -> None:
         waited = bool(terminal.unsent)
         terminal.unsent += data
         while terminal.unsent:
@@ -218,7 +218,7 @@ class Holder:
         if bool(terminal.unsent) != waited and terminal.source.fileno() in self._by_descriptor:
             self._watch(terminal, _IN | _OUT if terminal.unsent else _IN)
 
-    def _exit(self, terminal: Terminal) -> None:
+    def _exit(self, terminal: HolderTerminal) -> None:
         """The shell is gone, or has let go of its terminal."""
         if not terminal.exited:
             terminal.exited = True
@@ -230,7 +230,7 @@ class Holder:
 
     def _reap(self) -> None:
         """Take leave of children: shells, and what others left to us."""
-        for pid, status in reaping.reap():
+        for pid, status in process_tree.reap():
             for terminal in list(self._terminals.values()):
                 if terminal.source.pid != pid or not isinstance(terminal.source, Pty):
                     continue
@@ -240,7 +240,7 @@ class Holder:
                 if terminal.closing:
                     self._end_soon(terminal)
 
-    def _close(self, terminals: list[Terminal]) -> None:
+    def _close(self, terminals: list[HolderTerminal]) -> None:
         """Begin to end shells: they are told, then everything they started is killed."""
         for terminal, relatives in self._with_relatives(terminals):
             self._unwatch(terminal)
@@ -248,24 +248,24 @@ class Holder:
             terminal.relatives = relatives
             terminal.source.hang_up()
             if not gone:
-                reaping.signal(terminal.source.pid, signals.SIGHUP)
-                reaping.signal(terminal.source.pid, signals.SIGCONT)
+                process_tree.signal(terminal.source.pid, signals.SIGHUP)
+                process_tree.signal(terminal.source.pid, signals.SIGCONT)
             terminal.deadline = time.monotonic() + (0 if gone else _GRACE)
             if not gone and not isinstance(terminal.source, Pty):
                 self._await_end(terminal)
 
-    def _with_relatives(self, terminals: list[Terminal]) -> list[tuple[Terminal, list[Process]]]:
+    def _with_relatives(self, terminals: list[HolderTerminal]) -> list[tuple[HolderTerminal, list[Process]]]:
         if not terminals:
             return []
         shells = [(one.source.pid, one.name, one.source.status() is not None) for one in terminals]
-        return list(zip(terminals, reaping.families(shells)))  # noqa: B905  as many of one as of the other
+        return list(zip(terminals, process_tree.families(shells)))  # noqa: B905  as many of one as of the other
 
-    def _end_soon(self, terminal: Terminal) -> None:
+    def _end_soon(self, terminal: HolderTerminal) -> None:
         crowd = sum(one.closing for one in self._terminals.values()) > _FEW
         soon = time.monotonic() + (_TOGETHER if crowd else 0.0)
         terminal.deadline = soon if terminal.deadline is None else min(soon, terminal.deadline)
 
-    def _await_end(self, terminal: Terminal) -> None:
+    def _await_end(self, terminal: HolderTerminal) -> None:
         """Hear of the end of a shell that is not our child."""
         try:
             terminal.leave = os.pidfd_open(terminal.source.pid)
@@ -277,15 +277,15 @@ class Holder:
         self._by_descriptor[terminal.leave] = terminal
         self._poll.register(terminal.leave, _IN)
 
-    def _end(self, terminals: list[Terminal]) -> None:
+    def _end(self, terminals: list[HolderTerminal]) -> None:
         for terminal, late in self._with_relatives(terminals):
-            reaping.end([*terminal.relatives, *late])
+            process_tree.end([*terminal.relatives, *late])
             del self._terminals[terminal.number]
             self._unwatch(terminal)
             if terminal.leave >= 0:
                 os.close(terminal.leave)
             terminal.log.close()
-            reaping.remove_tree(terminal.scratch)
+            process_tree.remove_tree(terminal.scratch)
             self._send(wire.CLOSED, terminal.number)
 
     def _quit(self) -> None:
@@ -293,7 +293,7 @@ class Holder:
         for terminal in self._terminals.values():
             self._dismiss(terminal)
 
-    def _dismiss(self, terminal: Terminal) -> None:
+    def _dismiss(self, terminal: HolderTerminal) -> None:
         """Have a shell closed, together with others that are to be closed now."""
         if not terminal.closing:
             terminal.closing = True
@@ -412,16 +412,16 @@ def main() -> None:
         return  # nobody needs it
     directory, secret, patience, keep, kind, program = orders
     _detach(directory)
-    reaping.adopt_orphans()
+    process_tree.adopt_orphans()
     close = None
-    open_source: Callable[[ShellSpec], Source] = Pty
+    open_source: Callable[[ShellSpec], ShellTerminal] = Pty
     if kind == "tmux":
         from glovebox.box.terminal.holder.tmux import TmuxServer
 
         tmux = TmuxServer(os.path.join(directory, TMUX_SOCKET), program)
         close = tmux.close
 
-        def open_source(spec: ShellSpec) -> Source:
+        def open_source(spec: ShellSpec) -> ShellTerminal:
             return Pty(spec) if spec.plain else tmux.open(spec)
 
     # Without patience there is no next server.
@@ -432,9 +432,9 @@ def main() -> None:
     finally:
         if close is not None:
             close()
-        reaping.end_children()
+        process_tree.end_children()
     if not float(patience):
-        reaping.remove_tree(directory)
+        process_tree.remove_tree(directory)
 
 
 def _orders(server: sockets.socket) -> list[str]:

@@ -58,7 +58,7 @@ class ShellSpec:
         self.token = token
 
 
-class Source(Protocol):
+class ShellTerminal(Protocol):
     """A terminal with a shell in it. Nothing here blocks."""
 
     @property

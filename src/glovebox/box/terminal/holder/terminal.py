@@ -7,7 +7,7 @@ import time
 
 from glovebox.box.terminal.holder import wire
 from glovebox.box.terminal.holder.log import Log
-from glovebox.box.terminal.holder.source import Source
+from glovebox.box.terminal.holder.source import ShellTerminal
 from glovebox.box.terminal.processes import Process
 
 #: How long the news of a command may wait for its end, and that of its end for the prompt: most take less,
@@ -95,11 +95,11 @@ class EndMarks:
             os.close(descriptor)
 
 
-class Terminal:
+class HolderTerminal:
     """One shell, its log, and what is still to be typed."""
 
     def __init__(
-        self, number: int, name: str, source: Source, log: Log, scratch: str, token: bytes = b""
+        self, number: int, name: str, source: ShellTerminal, log: Log, scratch: str, token: bytes = b""
     ) -> None:
         self.number = number
         self.name = name
@@ -138,10 +138,10 @@ class Terminal:
             self.quiet_until = time.monotonic() + _PROMPT_QUIET
         return self.log.append(data)
 
-    def describe(self) -> wire.Held:
+    def describe(self) -> wire.HeldTerminal:
         """What a server has to know of it, which is to find the log as it should be."""
         self.log.check()
-        return wire.Held(
+        return wire.HeldTerminal(
             number=self.number,
             name=self.name,
             pid=self.source.pid,

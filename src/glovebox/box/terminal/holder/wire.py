@@ -37,7 +37,7 @@ CLOSED = b"C"  # nothing of the shell is left
 _PER_SESSION = 9
 
 
-class Held:
+class HeldTerminal:
     """What the holder says about one of its terminals."""
 
     __slots__ = ("end", "ends", "exited", "inputs", "name", "number", "pid", "segments", "status")
@@ -170,7 +170,7 @@ def parse_open(payload: bytes) -> tuple[str, str, ShellSpec]:
     return log, scratch, spec
 
 
-def pack_welcome(pid: int, held: list[Held]) -> bytes:
+def pack_welcome(pid: int, held: list[HeldTerminal]) -> bytes:
     """What the holder says first."""
     values: list[str | int | None] = [VERSION, pid, len(held)]
     for one in held:
@@ -181,10 +181,10 @@ def pack_welcome(pid: int, held: list[Held]) -> bytes:
     return fields(*values)
 
 
-def parse_welcome(payload: bytes) -> tuple[str, int, list[Held]]:
+def parse_welcome(payload: bytes) -> tuple[str, int, list[HeldTerminal]]:
     """The version and the process id of a holder, and what it holds."""
     version, pid, count, *rest = parse_fields(payload)
-    held: list[Held] = []
+    held: list[HeldTerminal] = []
     if version != VERSION:
         return version, int(pid), held
     for _ in range(int(count)):
@@ -193,7 +193,7 @@ def parse_welcome(payload: bytes) -> tuple[str, int, list[Held]]:
         pairs = rest[_PER_SESSION:after]
         rest = rest[after:]
         held.append(
-            Held(
+            HeldTerminal(
                 number=int(number),
                 name=name,
                 pid=int(shell),

@@ -14,7 +14,7 @@ from glovebox.box.terminal.processes import Process
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 
 
-class Sight(msgspec.Struct, frozen=True):
+class CommandUsage(msgspec.Struct, frozen=True):
     """A command in one moment."""
 
     shell: Process
@@ -32,7 +32,7 @@ class Sight(msgspec.Struct, frozen=True):
         return [process for process in self.members if process.state not in "ZX"]
 
 
-class Command:
+class CommandProcesses:
     """What a shell starts from now on."""
 
     def __init__(self, shell: Process, is_earlier: Callable[[Process], bool]) -> None:
@@ -52,7 +52,7 @@ class Command:
             return None
         return max(0, _ticks(now) - _ticks(self._shell) - self._foreign)
 
-    def look(self) -> Sight | None:
+    def look(self) -> CommandUsage | None:
         """See what is there; `None` if the shell is gone."""
         # First the shell: a child that it waits for in between is then missed, and not counted twice.
         shell = processes.read(self._shell.pid)
@@ -63,7 +63,7 @@ class Command:
         self._known = {process.pid: process.started for process in members}
         self._forget_jobs(earlier)
         ticks = _ticks(shell) - _ticks(self._shell) - self._foreign
-        return Sight(
+        return CommandUsage(
             shell=shell,
             members=members,
             ticks=max(0, ticks + sum(_ticks(process) for process in members)),

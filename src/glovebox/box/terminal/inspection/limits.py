@@ -13,7 +13,7 @@ import msgspec
 
 from glovebox.box.terminal import processes
 from glovebox.box.terminal.inspection import tty
-from glovebox.box.terminal.inspection.command import TICKS_PER_SECOND, Command, Sight
+from glovebox.box.terminal.inspection.command import TICKS_PER_SECOND, CommandProcesses, CommandUsage
 from glovebox.box.terminal.processes import Process
 from glovebox.protocol.terminal import Limits
 
@@ -72,7 +72,7 @@ class Warden:
     def __init__(self, shell: int, limits: Limits) -> None:
         self._pid = shell
         self._limits = limits
-        self._command: Command | None = None
+        self._command: CommandProcesses | None = None
         self._exceeded: Exceeded | None = None
         self._interrupted_at = 0
         #: The soft limits on file sizes: the one before, and ours.
@@ -91,7 +91,7 @@ class Warden:
         if shell is None:
             return
         before = {(process.pid, process.started) for process in processes.family(self._pid, ended=False)}
-        self._command = Command(shell, lambda process: (process.pid, process.started) in before)
+        self._command = CommandProcesses(shell, lambda process: (process.pid, process.started) in before)
         if self._limits.file_size is not None:
             soft, hard = resource.prlimit(self._pid, resource.RLIMIT_FSIZE)
             ours = (
@@ -133,7 +133,7 @@ class Warden:
             self._exceeded = Exceeded("file_size", size, size)
         return self._exceeded
 
-    def _judge(self, sight: Sight) -> Exceeded | None:
+    def _judge(self, sight: CommandUsage) -> Exceeded | None:
         limits, alive = self._limits, sight.alive
         if limits.processes is not None and len(alive) > limits.processes:
             return Exceeded("processes", limits.processes, len(alive))
@@ -147,7 +147,7 @@ class Warden:
                 return Exceeded("memory", limits.memory, used)
         return None
 
-    def _end(self, command: Command, sight: Sight) -> None:
+    def _end(self, command: CommandProcesses, sight: CommandUsage) -> None:
         """Kill everything but the shell, which must not start anything else meanwhile."""
         # A shell at its prompt is left alone: it would take the interrupt for one of the next command.
         interrupt = not _at_prompt(sight.shell)
@@ -171,7 +171,7 @@ def _await_stop(pid: int) -> None:
         time.sleep(_PAUSE)
 
 
-def _kill(command: Command) -> None:
+def _kill(command: CommandProcesses) -> None:
     """Kill the processes of a command until none is left, however fast they start others."""
     until = time.monotonic() + _PATIENCE
     stopped: set[tuple[int, int]] = set()

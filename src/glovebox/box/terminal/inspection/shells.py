@@ -10,7 +10,7 @@ from glovebox.box.terminal import processes
 from glovebox.box.terminal.inspection import tty
 
 
-class Shell(msgspec.Struct, frozen=True):
+class ShellSample(msgspec.Struct, frozen=True):
     """A shell in one moment."""
 
     #: The name of its process, which nobody else can change.
@@ -32,7 +32,7 @@ class Shell(msgspec.Struct, frozen=True):
 _HARMLESS = {b"-i", b"-l", b"--login", b"--norc", b"--noprofile", b"--noediting", b"--posix", b"-O"}
 
 
-def look_at_shell(pid: int) -> Shell | None:
+def look_at_shell(pid: int) -> ShellSample | None:
     """Look at a shell; `None` if that is not possible. Blocks."""
     try:
         with open(f"/proc/{pid}/cmdline", "rb") as file:
@@ -46,7 +46,7 @@ def look_at_shell(pid: int) -> Shell | None:
     options = [argument for argument in arguments[1:] if argument]
     modes = tty.modes(seen)
     foreground = seen.group == seen.foreground == pid
-    return Shell(
+    return ShellSample(
         name=seen.name,
         image=tuple(fields[23:26]),
         stopped=seen.state == "T",

@@ -8,7 +8,7 @@ import time
 import msgspec
 
 from glovebox.box.terminal import processes
-from glovebox.box.terminal.inspection.command import TICKS_PER_SECOND, Command
+from glovebox.box.terminal.inspection.command import TICKS_PER_SECOND, CommandProcesses
 from glovebox.box.terminal.processes import Process
 
 #: CPU time is told in ticks, and cannot be compared with the clock more exactly than this.
@@ -41,7 +41,7 @@ class Meter:
         # Starts are told in ticks since the machine was booted.
         self._since = int(_uptime() * TICKS_PER_SECOND)
         found = processes.read(shell)
-        self._command = Command(found, self._is_earlier) if found else None
+        self._command = CommandProcesses(found, self._is_earlier) if found else None
         self._cpu: int | None = None
         self._memory: int | None = None
         self._processes: int | None = None

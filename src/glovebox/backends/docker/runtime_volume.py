@@ -1,0 +1,190 @@
+"""The runtime for images that have none: a volume that every such box has, read-only.
+
+The name of the volume says what is in it, so one that is there needs no look. It may be only half full,
+though, because somebody fills it right now, or was killed over it. So the program that boxes are started by
+is a link that is written last: in a volume that is not complete there is nothing to start, the engine says
+so, and whoever hears it fills the volume. A box that starts costs no question.
+
+Who fills it holds a lock: a container that is never started. The engine gives its name to one at a time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import io
+import os
+import tarfile
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+from glovebox.backends import owners
+from glovebox.backends.docker import wire
+from glovebox.backends.docker.cancellation import regardless, undoable
+from glovebox.backends.docker.config import HOME
+from glovebox.backends.docker.containers import created, inspected
+from glovebox.backends.docker.engine import Engine, EngineRefused
+from glovebox.backends.docker.labels import OWNER
+from glovebox.bundle import ensure, manifest
+from glovebox.client.backend import ProgressReport, RuntimeStatus
+from glovebox.errors import BackendError, BadImage, BoxExists
+from glovebox.protocol.base import Message
+from glovebox.settings.host import HostSettings
+
+#: What boxes are started by; it comes into the volume last.
+STARTER = f"{HOME}/start"
+VOLUME_PREFIX = "glovebox-runtime-"
+FILLER_PREFIX = "glovebox-filling-"
+#: The label of volumes with a runtime: its digest.
+VOLUME = "glovebox.runtime.volume"
+#: The label of containers that hold the lock: the volume that is filled.
+FILLING = "glovebox.runtime.filling"
+#: Machines, as Linux and as images name them.
+_MACHINES = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm", "i686": "386"}
+#: Seconds to wait for another who fills; then, or when that one is gone, the lock is taken over.
+_PATIENCE = 300.0
+_LOOK = 0.05
+_PIECE = 1 << 20
+
+
+class RuntimeVolume(Message):
+    """A runtime to put into images."""
+
+    bundle: str
+    digest: str
+    volume: str
+    #: As images name it.
+    architecture: str
+
+    def mount(self, *, is_read_only: bool = True) -> dict[str, Any]:
+        """The volume as a container has it. The engine makes one that is missing."""
+        return {
+            "Type": "volume",
+            "Source": self.volume,
+            "Target": HOME,
+            "ReadOnly": is_read_only,
+            "VolumeOptions": {"NoCopy": True, "Labels": {VOLUME: self.digest}},
+        }
+
+
+async def the_runtime(settings: HostSettings, report: ProgressReport) -> RuntimeVolume:
+    """The runtime of this version. It is made if it is missing, which takes a while.
+
+    Raises:
+        NoBundle: it cannot be made.
+    """
+    path = await ensure(settings, report)
+    about = await asyncio.to_thread(manifest, path)
+    return RuntimeVolume(
+        bundle=str(path),
+        digest=about.digest,
+        volume=f"{VOLUME_PREFIX}{about.version}-{about.digest[:16]}",
+        architecture=_MACHINES.get(about.machine, about.machine),
+    )
+
+
+def check_architecture(name: str, image: wire.Image, runtime: RuntimeVolume) -> None:
+    """See that the machine of an image is that of the runtime.
+
+    Raises:
+        BadImage: it is another.
+    """
+    if image.architecture and image.architecture != runtime.architecture:
+        raise BadImage(
+            f"The image {name} is for {image.architecture}, and the runtime for {runtime.architecture}. Use "
+            f"an image for {runtime.architecture}, or set GLOVEBOX_BUNDLE to a runtime that `glovebox "
+            f"bundle` made on a machine with {image.architecture}."
+        )
+
+
+async def fill(engine: Engine, runtime: RuntimeVolume, image: str, report: ProgressReport) -> None:
+    """Make the volume complete. Nothing is sent if it is.
+
+    Raises:
+        BackendError: the engine does not let us.
+    """
+    holder = await _locked(engine, runtime, image)
+    try:
+        if not await _is_complete(engine, holder):
+            report.status(
+                RuntimeStatus.BUILDING_RUNTIME, "Giving the runtime to the engine. This is done once."
+            )
+            await _put(engine, holder, _read(runtime.bundle, report))
+            await _put(engine, holder, _link())
+    except EngineRefused as error:
+        raise BackendError(f"The runtime cannot be given to the engine: {error}") from error
+    finally:
+        await regardless(_unlock(engine, holder))
+
+
+async def _locked(engine: Engine, runtime: RuntimeVolume, image: str) -> str:
+    """The container that holds the lock, created as soon as there is no other."""
+    name = f"{FILLER_PREFIX}{runtime.digest[:16]}"
+    config = {
+        "Image": image,
+        "Entrypoint": [STARTER],
+        "Labels": {FILLING: runtime.volume, OWNER: owners.this_process()},
+        "HostConfig": {"Mounts": [runtime.mount(is_read_only=False)]},
+    }
+    deadline = asyncio.get_running_loop().time() + _PATIENCE
+    while True:
+        try:
+            return await undoable(created(engine, name, config), lambda made: _unlock(engine, made))
+        except BoxExists:
+            if asyncio.get_running_loop().time() > deadline or await _is_left(engine, name):
+                await _unlock(engine, name)
+            else:
+                await asyncio.sleep(_LOOK)
+
+
+async def _is_left(engine: Engine, name: str) -> bool:
+    """Whether the one who holds the lock is gone."""
+    try:
+        holder = await inspected(engine, name)
+    except EngineRefused:
+        return False  # just released, or not quite there yet
+    return owners.is_gone(holder.labels.get(OWNER, "")) is True
+
+
+async def _unlock(engine: Engine, holder: str) -> None:
+    with contextlib.suppress(EngineRefused):  # somebody else has removed it
+        await engine.ask("DELETE", f"/containers/{holder}", query={"force": "1"})
+
+
+async def _is_complete(engine: Engine, holder: str) -> bool:
+    try:
+        await engine.ask("HEAD", f"/containers/{holder}/archive", query={"path": STARTER})
+    except EngineRefused as error:
+        if error.status_code == 404:
+            return False
+        raise
+    return True
+
+
+async def _put(engine: Engine, holder: str, archive: AsyncIterator[bytes] | bytes) -> None:
+    path = f"/containers/{holder}/archive"
+    async with engine.streaming(
+        "PUT", path, query={"path": HOME}, data=archive, kind="application/x-tar"
+    ) as answer:
+        await answer.read()
+
+
+async def _read(bundle: str, report: ProgressReport) -> AsyncIterator[bytes]:
+    """A bundle in pieces, which the report hears of."""
+    with await asyncio.to_thread(open, bundle, "rb") as file:
+        total, done = os.fstat(file.fileno()).st_size, 0
+        while piece := await asyncio.to_thread(file.read, _PIECE):
+            yield piece
+            done += len(piece)
+            report.progress("runtime", done, total)
+
+
+def _link() -> bytes:
+    """An archive with nothing but the starter."""
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w") as tar:
+        link = tarfile.TarInfo(Path(STARTER).name)
+        link.type, link.linkname, link.mode = tarfile.SYMTYPE, "bin/glovebox", 0o777
+        tar.addfile(link)
+    return archive.getvalue()

@@ -1,0 +1,307 @@
+"""The server of a box, started: its command line, its environment, its key. Everything blocks."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import json
+import os
+import pwd
+import select
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+from msgspec import structs
+
+from glovebox.backends.process import bubblewrap
+from glovebox.backends.process.process_tree import MARK, status_of
+from glovebox.backends.process.records import BoxDirectory, BoxRecord, Known
+from glovebox.backends.serve_command import serve_arguments
+from glovebox.errors import BoxDied, NotSupported
+from glovebox.secret_environment import is_secret
+from glovebox.settings.host import SANDBOX_PREFIX, HostSettings
+from glovebox.settings.secrets import SECRETS_DESCRIPTOR, hand_over
+
+#: Where a bundle belongs: it runs at this path only.
+_BUNDLE = "/opt/glovebox"
+#: What a box cannot do without and the client can; the last one tells the MCP library that it uses from older
+#: ones, which an environment may have for somebody else.
+_NEEDED = ("starlette", "uvicorn", "httptools", "python_multipart", "mcp_types")
+_OF_INTERPRETER = frozenset({"PYTHONPATH", "PYTHONHOME"})
+#: What the client is told and a box in it is not.
+_HOST_ONLY = frozenset(
+    {
+        "SESSION_API_KEY",
+        "GLOVEBOX_BACKEND",
+        "GLOVEBOX_BUNDLE",
+        "GLOVEBOX_HUB_KEY",
+        "GLOVEBOX_IMAGE",
+        "GLOVEBOX_SESSION",
+        "GLOVEBOX_URL",
+        "SANDBOX_VOLUME_OVERLAYS",
+    }
+)
+#: All that an isolated box inherits, besides settings of the box: no keys that a shell happens to have.
+_HARMLESS = frozenset(
+    {
+        "PATH",
+        "PYTHONPATH",
+        "LANG",
+        "LANGUAGE",
+        "TZ",
+        "TERM",
+        "USER",
+        "LOGNAME",
+        "SHELL",
+        "SSL_CERT_FILE",
+        "SSL_CERT_DIR",
+        "REQUESTS_CA_BUNDLE",
+        "CURL_CA_BUNDLE",
+        "NODE_EXTRA_CA_CERTS",
+        "HTTP_PROXY",
+        "HTTPS_PROXY",
+        "NO_PROXY",
+        "ALL_PROXY",
+        "LOG_LEVEL",
+    }
+)
+_HARMLESS_PREFIXES = ("LC_", "GLOVEBOX_PLUGIN_", "OTEL_")
+#: Names the VS Code server of boxes.
+VSCODE_SERVER = "GLOVEBOX_VSCODE"
+#: How long shells wait for a server that was killed to be started again.
+_ORPHAN_SECONDS = "30"
+#: How long bubblewrap may take to say what it has started.
+_INFO_LIMIT = 10.0
+
+
+def spawn(directory: BoxDirectory, record: BoxRecord, settings: HostSettings) -> BoxRecord:
+    """Start the server of a box; it does not answer yet. What is known of it now, noted.
+
+    Raises:
+        BackendError: it cannot be started here; the text says what to do.
+    """
+    spec = record.spec
+    with _secret(spec.key) as key, open(directory.log, "ab") as log:
+        key_file = ("--session-api-key-file", f"/proc/self/fd/{key}")
+        if spec.isolation:
+            command, home = _isolated(directory, record, settings, key_file)
+        else:
+            command, home = _plain(directory, record, settings, key_file), settings.home
+        environment = _environment(directory, record, settings, home)
+        with _without_secrets(environment) as secrets:
+            child, main = _started(
+                command, environment, log.fileno(), (key, *secrets), says_pid=bool(spec.isolation)
+            )
+    record = structs.replace(record, child=child, main=main, url="", paused=())
+    directory.write(record)
+    return record
+
+
+def workspace_of(directory: BoxDirectory, record: BoxRecord) -> Path:
+    """The workspace, as this machine sees it."""
+    return Path(record.spec.workspace) if record.spec.workspace else directory.workspace
+
+
+def _plain(
+    directory: BoxDirectory, record: BoxRecord, settings: HostSettings, key_file: tuple[str, str]
+) -> list[str]:
+    own = (
+        *key_file,
+        "--no-log-json",  # where it listens is read from its words for people
+        "--state-dir",
+        str(directory.shells),
+        "--orphan-seconds",
+        _ORPHAN_SECONDS,
+        "--viewer-url-file",
+        str(directory.path / "viewer-url"),
+    )
+    return _command(record, settings, own, str(workspace_of(directory, record)))
+
+
+def _isolated(
+    directory: BoxDirectory, record: BoxRecord, settings: HostSettings, key_file: tuple[str, str]
+) -> tuple[list[str], Path]:
+    bundle = None if _is_installed() else _bundle(settings)
+    server = _vscode_server(record, settings)
+    home = Path(pwd.getpwuid(os.geteuid()).pw_dir)
+    command = bubblewrap.wrapped(
+        _command(record, settings, (*key_file, "--no-log-json"), record.spec.workspace_in_box),
+        record.spec,
+        directory=directory.path,
+        workspace=workspace_of(directory, record),
+        home=home,
+        shown=[*([bundle] if bundle else bubblewrap.interpreter_paths()), *filter(None, [server])],
+    )
+    return command, home
+
+
+def _vscode_server(record: BoxRecord, settings: HostSettings) -> str:
+    """The directory of the VS Code server of this machine that a box is shown; empty if it wants none."""
+    environment = {**settings.environment, **record.spec.env}
+    data = environment.get("XDG_DATA_HOME") or f"{settings.home}/.local/share"
+    place = environment.get(VSCODE_SERVER) or f"{data}/glovebox/vscode"
+    return place if "vscode" in record.spec.plugins and os.path.isdir(place) else ""
+
+
+def _command(record: BoxRecord, settings: HostSettings, own: tuple[str, ...], workspace: str) -> list[str]:
+    spec = record.spec
+    spec = structs.replace(spec, arguments=(*own, *spec.arguments))
+    program = [sys.executable, "-m", "glovebox"]
+    if not _is_installed():
+        program = [f"{_bundle(settings)}/bin/glovebox"]
+    return program + serve_arguments(spec, port=spec.port, host=spec.publish_address, workspace=workspace)
+
+
+def _is_installed() -> bool:
+    return all(importlib.util.find_spec(name) is not None for name in _NEEDED)
+
+
+def _bundle(settings: HostSettings) -> str:
+    """The directory of a runtime with an interpreter of its own."""
+    for directory in filter(None, (settings.bundle, _BUNDLE)):
+        if os.access(f"{directory}/bin/glovebox", os.X_OK):
+            return os.path.abspath(directory)
+    raise NotSupported(
+        "What serves a box is not installed here. Install it (pip install 'glovebox-runtime[box]'), "
+        "or into another environment that GLOVEBOX_BUNDLE names (GLOVEBOX_BUNDLE=/path/to/venv), "
+        f"or unpack a bundle to {_BUNDLE}."
+    )
+
+
+def _environment(
+    directory: BoxDirectory, record: BoxRecord, settings: HostSettings, home: Path
+) -> dict[str, str]:
+    """What a shell of the user would have, without what is meant for the client; less if it is isolated."""
+    inherited = {
+        name: value
+        for name, value in settings.environment.items()
+        if name not in _HOST_ONLY and not name.startswith(SANDBOX_PREFIX)
+    }
+    if record.spec.isolation:
+        inherited = {
+            name: value
+            for name, value in inherited.items()
+            if name.upper() in _HARMLESS or name.startswith(_HARMLESS_PREFIXES)
+        }
+        if server := _vscode_server(record, settings):
+            inherited[VSCODE_SERVER] = server
+    if not _is_installed():  # these are about the client's interpreter, and another one serves
+        inherited = {name: value for name, value in inherited.items() if name not in _OF_INTERPRETER}
+    return {**inherited, "HOME": str(home), **record.spec.env, MARK: str(directory.path)}
+
+
+@contextlib.contextmanager
+def _without_secrets(environment: dict[str, str]) -> Iterator[tuple[int, ...]]:
+    """Take secrets out of an environment: bubblewrap would show its own for as long as the box lives.
+
+    Gives the descriptor that they are handed over by, if there are any.
+    """
+    secrets = {name: environment.pop(name) for name in list(environment) if is_secret(name)}
+    if not secrets:
+        yield ()
+        return
+    descriptor = hand_over(secrets)
+    try:
+        environment[SECRETS_DESCRIPTOR] = str(descriptor)
+        yield (descriptor,)
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def _secret(key: str) -> Iterator[int]:
+    """A descriptor to read the key from, once: it is on no command line, in no environment and in no file."""
+    reads, writes = os.pipe()
+    try:
+        os.write(writes, key.encode())
+        os.close(writes)
+        yield reads
+    finally:
+        os.close(reads)
+
+
+def _started(
+    command: list[str], environment: dict[str, str], log: int, inherited: tuple[int, ...], *, says_pid: bool
+) -> tuple[Known, Known]:
+    """The process that was started, and the one with which the box ends."""
+    reads, writes = os.pipe()
+    try:
+        if says_pid:
+            command = [command[0], "--info-fd", str(writes), *command[1:]]
+        try:
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd="/",
+                env=environment,
+                start_new_session=True,
+                pass_fds=(*inherited, writes) if says_pid else inherited,
+            )
+        except OSError as error:
+            raise NotSupported(f"{command[0]} cannot be run: {error}") from error
+        process.returncode = 0  # it is looked after by its number, as any client can; only its end is ours
+        threading.Thread(target=_take_leave, args=(process.pid,), name="glovebox-box", daemon=True).start()
+        os.close(writes)
+        writes = -1
+        child = _known(process.pid)
+        return child, _first(reads) or child if says_pid else child
+    finally:
+        os.close(reads)
+        if writes >= 0:
+            os.close(writes)
+
+
+def _take_leave(pid: int) -> None:
+    """Wait for the end of a child, so that nothing is left of it, not even its number."""
+    with contextlib.suppress(ChildProcessError):
+        os.waitpid(pid, 0)
+
+
+def _known(pid: int) -> Known:
+    process = status_of(pid)
+    return Known(pid=pid, start=process.start if process else "")
+
+
+def _first(descriptor: int) -> Known | None:
+    """The first process of the namespace that bubblewrap has made; None if it could not make one."""
+    said = b""
+    wait = select.poll()  # a host may have more descriptors than `select` knows
+    wait.register(descriptor, select.POLLIN)
+    while wait.poll(_INFO_LIMIT * 1000):
+        piece = os.read(descriptor, 4096)
+        said += piece
+        if not piece or b"}" in said:
+            break
+    try:
+        return _known(json.loads(said)["child-pid"])
+    except (ValueError, KeyError):
+        return None
+
+
+def last_words(log: Path, offset: int, count: int = 20) -> str:
+    """The last lines that were printed from some place of a log on."""
+    lines = read_log(log, offset).decode(errors="replace").splitlines()
+    return "\n".join(lines[-count:])
+
+
+def read_log(log: Path, offset: int) -> bytes:
+    """What was printed from some place on."""
+    with contextlib.suppress(FileNotFoundError), open(log, "rb") as file:
+        file.seek(offset)
+        return file.read()
+    return b""
+
+
+def death(words: str, isolated: bool) -> NotSupported | BoxDied:
+    """Why a box did not come to life, by its last words."""
+    if isolated and words.startswith("bwrap: "):
+        return NotSupported(
+            f"bubblewrap cannot isolate a box here ({words.removeprefix('bwrap: ')}). Allow user namespaces "
+            "(sysctl user.max_user_namespaces, kernel.unprivileged_userns_clone), or use another isolation."
+        )
+    return BoxDied(f"The box ended before it answered. Its last words:\n{words or '(none)'}")

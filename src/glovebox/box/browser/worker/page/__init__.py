@@ -1,0 +1,1 @@
+"""What a page shows: its elements, its text, its accessibility tree."""

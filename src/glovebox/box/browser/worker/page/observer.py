@@ -1,0 +1,261 @@
+"""Looks at a page: its elements with their ids, its accessibility tree, its text, and how it looks."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+from collections.abc import Awaitable
+from typing import Any, NamedTuple
+
+from playwright.async_api import CDPSession, Page
+from playwright.async_api import Error as PlaywrightError
+
+from glovebox.box.browser.worker.page.accessibility_tree import FrameTree, merged, tree_text, with_bids
+from glovebox.box.browser.worker.page.documents import DESCRIPTION, Document, Documents, FrameOwner, Marked
+from glovebox.box.browser.worker.page.elements import bids_of, clickable_of, element_properties
+from glovebox.box.browser.worker.page.overlay import ElementMark, with_marks
+from glovebox.box.browser.worker.page.text import page_text
+
+#: A page that changes while it is looked at is looked at again.
+_TRIES = 5
+_PAUSE = 0.1
+#: How long a page's own scripts may keep it from answering before they are ended.
+_PATIENCE = 10.0
+_PICTURE_LIMIT = 10.0
+#: How long Chromium may take to tell what is in a page; ten thousand elements take it seconds.
+_READING_LIMIT = 60.0
+
+
+class PageSnapshot(NamedTuple):
+    """What was seen."""
+
+    focused: str
+    screenshot: bytes
+    set_of_marks: bytes
+    text: str
+    tree: str
+    axtree: dict[str, Any]
+    properties: dict[str, Any]
+
+
+class _Found(NamedTuple):
+    """What Chromium says of a page, all of one moment."""
+
+    documents: list[Document]
+    marked: dict[str, Marked]
+    marks: list[ElementMark]
+    snapshots: list[dict[str, Any]]
+    trees: list[list[dict[str, Any]]]
+    screenshot: bytes
+
+
+class PageObserver:
+    """Looks at one page, again and again."""
+
+    def __init__(self, page: Page, session: CDPSession, *, limit: int) -> None:
+        self._session = session
+        self._documents = Documents(page, session)
+        self._limit = limit
+        #: The last picture, what was marked in it, and how that looked.
+        self._drawn: tuple[bytes, list[ElementMark], bytes] | None = None
+
+    async def look(self, *, as_text: bool, raw: bool) -> PageSnapshot:
+        """See the page as it is now.
+
+        Raises:
+            PlaywrightError: it cannot be seen: it is gone, or changes all the time.
+            TimeoutError: it does not answer, even when its scripts are ended.
+        """
+        found = await self._repeatedly(with_trees=raw or not as_text, raw=raw)
+        loop = asyncio.get_running_loop()
+        # Drawing leaves the interpreter to others most of the time, so the two go on side by side.
+        drawing = loop.run_in_executor(None, self._with_marks, found.screenshot, found.marks)
+        told = await loop.run_in_executor(None, self._told, found, as_text, raw)
+        return told._replace(set_of_marks=await drawing)
+
+    def _with_marks(self, screenshot: bytes, marks: list[ElementMark]) -> bytes:
+        """The set of marks; for a page that looks as it did last time, the same one. Takes its time."""
+        if self._drawn is None or self._drawn[:2] != (screenshot, marks):
+            self._drawn = (screenshot, marks, with_marks(screenshot, marks))
+        return self._drawn[2]
+
+    async def _repeatedly(self, *, with_trees: bool, raw: bool) -> _Found:
+        for _ in range(_TRIES - 1):
+            with contextlib.suppress(PlaywrightError):
+                return await self._find(with_trees=with_trees, raw=raw)
+            await asyncio.sleep(_PAUSE)
+        return await self._find(with_trees=with_trees, raw=raw)
+
+    async def _find(self, *, with_trees: bool, raw: bool) -> _Found:
+        # A picture waits for Chromium to draw, so it is asked for first.
+        picturing = asyncio.create_task(self.picture("png"))
+        try:
+            marked, marks, documents = await self._patiently(raw=raw)
+            try:
+                async with asyncio.timeout(_READING_LIMIT):
+                    snapshots, trees = await asyncio.gather(
+                        self._snapshots(raw=raw), self._trees(documents if with_trees else [])
+                    )
+            finally:
+                await asyncio.gather(
+                    *(self._documents.unmark(document) for document in documents), return_exceptions=True
+                )
+            return _Found(documents, marked, marks, snapshots, trees, await picturing)
+        finally:
+            picturing.cancel()
+            await asyncio.gather(picturing, return_exceptions=True)
+
+    async def _patiently(self, *, raw: bool) -> tuple[dict[str, Marked], list[ElementMark], list[Document]]:
+        """Mark the page; scripts of its own that keep it busy for too long are ended."""
+        try:
+            async with asyncio.timeout(_PATIENCE):
+                return await self._mark(await self._documents.find(), raw=raw)
+        except TimeoutError:
+            await self._session.send("Runtime.terminateExecution")
+        async with asyncio.timeout(_PATIENCE):
+            return await self._mark(await self._documents.find(), raw=raw)
+
+    async def _mark(
+        self, documents: list[Document], *, raw: bool
+    ) -> tuple[dict[str, Marked], list[ElementMark], list[Document]]:
+        """Mark all documents; those in elements without an id are left out, with what is in them."""
+        marked: dict[str, Marked] = {}
+        marks: list[ElementMark] = []
+        kept = []
+        #: Where the coordinates of a session begin in the picture.
+        origins = {0: (0.0, 0.0)}
+        for document in documents:
+            prefix, (x, y) = "", (0.0, 0.0)
+            if document.owner is not None:
+                held = await self._documents.bid_of(document.owner)
+                if held is None or document.owner.session not in origins:
+                    continue
+                base = origins[document.owner.session]
+                prefix, (x, y) = held[0], (held[1][0] + base[0], held[1][1] + base[1])
+                origins.setdefault(document.session, (x, y))
+            told = marked[document.frame_id] = await self._documents.mark(document, prefix, raw=raw)
+            marks += [
+                ElementMark(bid, left + x, top + y, wide, high) for bid, left, top, wide, high in told.marks
+            ]
+            kept.append(document)
+        return marked, marks, kept
+
+    async def picture(self, kind: str) -> bytes:
+        """How the page looks."""
+        asked: dict[str, Any] = {"format": kind, "optimizeForSpeed": True}
+        if kind == "jpeg":
+            asked["quality"] = 70
+        async with asyncio.timeout(_PICTURE_LIMIT):
+            told = await self._session.send("Page.captureScreenshot", asked)
+        return base64.b64decode(told["data"])
+
+    async def _snapshots(self, *, raw: bool) -> list[dict[str, Any]]:
+        asked = {"computedStyles": [], "includeDOMRects": raw}
+        sessions = self._documents.sessions
+        return list(
+            await asyncio.gather(
+                *(_told_at_once(session, "DOMSnapshot.captureSnapshot", asked) for session in sessions)
+            )
+        )
+
+    async def _trees(self, documents: list[Document]) -> list[list[dict[str, Any]]]:
+        sessions = self._documents.sessions
+        return list(await asyncio.gather(*(_tree(sessions[one.session], one.frame_id) for one in documents)))
+
+    def _told(self, found: _Found, as_text: bool, raw: bool) -> PageSnapshot:
+        """What is said of a page. Takes its time."""
+        clickable: set[str] = set()
+        for snapshot in found.snapshots:
+            clickable |= clickable_of(snapshot)
+        nodes = _whole_tree(found) if found.trees else []
+        return PageSnapshot(
+            focused=_focused(found),
+            screenshot=found.screenshot,
+            set_of_marks=b"",
+            text=page_text(found.snapshots[0], limit=self._limit) if as_text else "",
+            tree=tree_text(nodes, clickable, limit=self._limit) if not as_text else "",
+            axtree={"nodes": nodes} if raw else {},
+            properties=_properties(found) if raw else {},
+        )
+
+
+async def _tree(session: CDPSession, frame_id: str) -> list[dict[str, Any]]:
+    """The accessibility tree of a document, made anew: the one Chromium keeps loses text now and then."""
+    told = await asyncio.gather(
+        session.send("Accessibility.enable"),
+        _told_at_once(session, "Accessibility.getFullAXTree", {"frameId": frame_id}),
+        session.send("Accessibility.disable"),
+    )
+    nodes: list[dict[str, Any]] = told[1]["nodes"]
+    return nodes
+
+
+async def _told_at_once(session: CDPSession, method: str, asked: dict[str, Any]) -> dict[str, Any]:
+    """A large answer, past the part of Playwright that looks at every value in it, which takes it seconds."""
+    try:
+        answer: Awaitable[dict[str, Any]] = session._impl_obj.send(method=method, params=asked, timeout=None)
+    except (AttributeError, TypeError):  # another version of Playwright, which is slower but the same
+        answer = session.send(method, asked)
+    return await answer
+
+
+def _whole_tree(found: _Found) -> list[dict[str, Any]]:
+    """The accessibility trees of all documents as one."""
+    places = _places(found)
+    trees = []
+    for document, nodes in zip(found.documents, found.trees, strict=True):
+        with_bids(nodes, bids_of(found.snapshots[document.session]), DESCRIPTION)
+        prefix = "" if document.session == 0 else f"{document.session}."
+        trees.append(FrameTree(document.frame_id, nodes, prefix))
+    owners = {
+        document.frame_id: (places[document.owner], document.owner.node)
+        for document in found.documents
+        if document.owner is not None and document.owner in places
+    }
+    return merged(trees, owners)
+
+
+def _places(found: _Found) -> dict[FrameOwner, int]:
+    """In which document each element is that holds a frame."""
+    owners = {document.owner for document in found.documents if document.owner is not None}
+    indexes = {document.frame_id: index for index, document in enumerate(found.documents)}
+    places = {}
+    for session, snapshot in enumerate(found.snapshots):
+        wanted = {owner.node for owner in owners if owner.session == session}
+        if not wanted:
+            continue
+        for told in snapshot["documents"]:
+            index = indexes.get(snapshot["strings"][told["frameId"]])
+            if index is not None:
+                here = wanted.intersection(told["nodes"]["backendNodeId"])
+                places.update({FrameOwner(session, node): index for node in here})
+    return places
+
+
+def _focused(found: _Found) -> str:
+    """The id of the element that has the focus, in whichever document."""
+    bid = ""
+    for document in found.documents:
+        told = found.marked[document.frame_id]
+        if document.owner is None or (bid and _holds(found, document, bid)):
+            bid = told.focused
+            if not told.focus_inside:
+                break
+    return bid
+
+
+def _holds(found: _Found, document: Document, bid: str) -> bool:
+    assert document.owner is not None
+    return bids_of(found.snapshots[document.owner.session]).get(document.owner.node) == bid
+
+
+def _properties(found: _Found) -> dict[str, Any]:
+    visibility: dict[str, float] = {}
+    for told in found.marked.values():
+        visibility.update(told.visibility)
+    marked = {mark.bid for mark in found.marks}
+    properties: dict[str, Any] = {}
+    for snapshot in found.snapshots:
+        properties.update(element_properties(snapshot, visibility, marked))
+    return properties

@@ -1,0 +1,1 @@
+"""Paths, atomic writes, locks and encodings: how files are touched."""

@@ -1,0 +1,1 @@
+"""Files and archives into the box and out of it."""

@@ -1,0 +1,235 @@
+"""Unpacking a zip archive into a directory without believing what it says.
+
+Entries with an absolute name or `..` in it are left out, as are symbolic links and other special files.
+Sizes are counted while inflating. Only stored and deflated entries are taken: the decoders of other
+methods cannot be asked for a bounded piece. The executable bit is restored, other modes are not.
+"""
+
+from __future__ import annotations
+
+import codecs
+import logging
+import stat
+import struct
+import zipfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from typing import BinaryIO
+
+from glovebox.archives.zip_reader import checked_listing, headers, portions
+from glovebox.archives.zip_records import UTF8_NAME
+from glovebox.box.files.disk.safe_directory import Landing, UnpackLimits
+from glovebox.errors import BadArchive
+
+log = logging.getLogger(__name__)
+
+codecs.lookup("cp437")  # of names that are not UTF-8; the sandbox user need not be able to read that module
+
+_PIECE = 1 << 20
+_ENCRYPTED = 0x1
+#: Of an entry in the list: flags, method, size, and how long its name is.
+_HEADER = struct.Struct("<8x2H12xLH")
+_NAME_AT = 46
+_UNIX = 3
+#: What the standard library raises on archives that are damaged or made to harm.
+_BROKEN = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, RuntimeError, ValueError)
+
+
+def is_archive(file: BinaryIO) -> bool:
+    """Whether the file can be a zip archive."""
+    try:
+        return zipfile.is_zipfile(file)
+    except _BROKEN:
+        return False
+
+
+def unpack(
+    file: BinaryIO, landing: Landing, limits: UnpackLimits, *, abandoned: Callable[[], bool] = lambda: False
+) -> int:
+    """Unpack a zip archive and return how many files it had; entries that came before a failure stay.
+
+    `abandoned` is asked every now and then whether anybody still wants it.
+
+    Raises:
+        BadArchive: it is damaged, encrypted, or becomes too large.
+        TransferError: an entry's place is outside, by a link that was there before.
+        OSError: a file could not be written.
+    """
+    unpacking = _Unpacking(landing, limits, file.seek(0, 2), abandoned)
+    try:
+        listing = checked_listing(file, limits.max_entries, limits.max_listed)
+        _check(headers(file, listing), limits)
+        for archive in portions(file, listing):
+            with archive:
+                unpacking.take_all(file, archive)
+    except _BROKEN as error:
+        raise BadArchive(f"The archive is damaged: {error}") from error
+    if unpacking.skipped:
+        log.warning("%d entries of an archive were left out (outside, or links)", unpacking.skipped)
+    return unpacking.files
+
+
+def entry_parts(name: str) -> tuple[str, ...] | None:
+    """The components of an entry's name, or None if it must not be unpacked."""
+    parts = name.split("/")
+    if name.startswith("/") or ".." in parts:
+        return None
+    return tuple(part for part in parts if part not in ("", ".")) or None
+
+
+def _check(headers: Iterator[bytes], limits: UnpackLimits) -> None:
+    """Refuse before anything is written what the archive itself admits."""
+    total = 0
+    for header in headers:
+        flags, method, size, length = _HEADER.unpack_from(header)
+        total += size
+        if total > limits.max_bytes:
+            raise BadArchive(f"The archive unpacks to more than {limits.max_bytes} bytes")
+        if flags & _ENCRYPTED:
+            raise BadArchive(f"{_name(header, flags, length)} in the archive is encrypted")
+        if method not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise BadArchive(
+                f"{_name(header, flags, length)} in the archive is compressed with method {method}; "
+                "only stored and deflated entries are supported"
+            )
+
+
+def _name(header: bytes, flags: int, length: int) -> str:
+    return header[_NAME_AT : _NAME_AT + length].decode("utf-8" if flags & UTF8_NAME else "cp437", "replace")
+
+
+class _Unpacking:
+    """One archive on its way to the disk."""
+
+    def __init__(
+        self, landing: Landing, limits: UnpackLimits, size: int, abandoned: Callable[[], bool]
+    ) -> None:
+        self._abandoned = abandoned
+        self._landing = landing
+        self._limits = limits
+        self._suspicious = max(limits.unsuspicious_bytes, size * limits.max_ratio)
+        self._bytes = 0
+        self.files = 0
+        self.skipped = 0
+
+    def take_all(self, file: BinaryIO, archive: zipfile.ZipFile) -> None:
+        """Unpack all entries of an archive, or of a portion of it."""
+        entries = archive.infolist()
+        self._archive = archive
+        self._small = SmallEntries(file, entries, archive.start_dir)
+        for entry in entries:
+            self._take(entry)
+
+    def _take(self, entry: zipfile.ZipInfo) -> None:
+        self._count(0)
+        parts = entry_parts(entry.filename)
+        mode = entry.external_attr >> 16 if entry.create_system == _UNIX else 0
+        if parts is None or stat.S_IFMT(mode) not in (0, stat.S_IFREG, stat.S_IFDIR):
+            self.skipped += 1
+        elif entry.is_dir():
+            self._landing.directory(parts)
+        else:
+            self._put(entry, parts, executable=bool(mode & stat.S_IXUSR))
+            self.files += 1
+
+    def _put(self, entry: zipfile.ZipInfo, parts: tuple[str, ...], *, executable: bool) -> None:
+        content = self._small.content(entry)
+        if content is None:
+            self._inflate(entry, parts, executable=executable)
+        else:
+            self._count(len(content))
+            self._landing.put(parts, content, executable=executable)
+
+    def _inflate(self, entry: zipfile.ZipInfo, parts: tuple[str, ...], *, executable: bool) -> None:
+        with self._archive.open(entry) as source:
+            draft = self._landing.file(parts, executable=executable, make_directories=True)
+            try:
+                while piece := source.read(_PIECE):
+                    self._count(len(piece))
+                    draft.file.write(piece)
+                draft.commit()
+            finally:
+                draft.discard()
+
+    def _count(self, size: int) -> None:
+        if self._abandoned():
+            raise BadArchive("Unpacking was broken off")
+        self._bytes += size
+        if self._bytes > self._limits.max_bytes:
+            raise BadArchive(f"The archive unpacks to more than {self._limits.max_bytes} bytes")
+        if self._bytes > self._suspicious:
+            raise BadArchive(f"The archive unpacks to more than {self._limits.max_ratio} times its size")
+
+
+#: Larger entries are not for here, neither as they are nor as they become.
+SMALL = 256 << 10
+
+_WINDOW = 1 << 20
+_LOCAL = struct.Struct("<4s2xH18x2H")
+#: How hard it was compressed, that sizes follow the data, that the name is UTF-8: they change nothing here.
+_USUAL_FLAGS = 0x0006 | 0x0008 | 0x0800
+_UTF8_NAME = 0x0800
+
+
+class SmallEntries:
+    """Reads forward through an archive, in steps that hold many entries."""
+
+    def __init__(self, file: BinaryIO, entries: Iterable[zipfile.ZipInfo], end: int) -> None:
+        """`end`: where the entries end, and the list of them begins."""
+        self._file = file
+        self._window = b""
+        self._start = 0
+        #: By where entries begin, where they have to end: those that overlap are not usual.
+        self._ends: dict[int, int] = {}
+        for offset in sorted((entry.header_offset for entry in entries), reverse=True):
+            self._ends[offset] = end
+            end = offset
+
+    def content(self, entry: zipfile.ZipInfo) -> bytes | None:
+        """What the entry holds, checked; None if that is for others to find out."""
+        offset, length, size = entry.header_offset, entry.compress_size, entry.file_size
+        if length > SMALL or size > SMALL or entry.flag_bits & ~_USUAL_FLAGS:
+            return None
+        head = self._read(offset, _LOCAL.size)
+        if len(head) < _LOCAL.size:
+            return None
+        magic, flags, name_length, extra_length = _LOCAL.unpack(head)
+        name = self._read(offset + _LOCAL.size, name_length)
+        if magic != b"PK\3\4" or name != _small_name(entry, flags):
+            return None
+        start = offset + _LOCAL.size + name_length + extra_length
+        if start + length > self._ends[offset]:
+            return None
+        content = _opened(entry, self._read(start, length))
+        if content is None or len(content) != size or zlib.crc32(content) != entry.CRC:
+            return None
+        return content
+
+    def _read(self, offset: int, size: int) -> bytes:
+        """Bytes of the archive, fewer only at its end."""
+        place = offset - self._start
+        if place < 0 or place + size > len(self._window):
+            self._file.seek(offset)
+            self._window = self._file.read(_WINDOW)
+            self._start, place = offset, 0
+        return self._window[place : place + size]
+
+
+def _small_name(entry: zipfile.ZipInfo, flags: int) -> bytes | None:
+    """How an entry with these flags has to be called where its data are."""
+    try:
+        return entry.orig_filename.encode("utf-8" if flags & _UTF8_NAME else "cp437")
+    except UnicodeEncodeError:
+        return None
+
+
+def _opened(entry: zipfile.ZipInfo, data: bytes) -> bytes | None:
+    if entry.compress_type == zipfile.ZIP_STORED:
+        return data
+    if entry.compress_type != zipfile.ZIP_DEFLATED:
+        return None
+    try:
+        # One byte more shows that there is too much; no limit would be no limit at all.
+        return zlib.decompressobj(-zlib.MAX_WBITS).decompress(data, entry.file_size + 1)
+    except zlib.error:
+        return None

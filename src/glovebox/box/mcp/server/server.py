@@ -1,0 +1,269 @@
+"""What a box tells and does as an MCP server, over whatever transport."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import uuid
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
+from typing import Any, Protocol, runtime_checkable
+
+import mcp_types as types
+from mcp.server.context import ServerRequestContext
+from mcp.server.lowlevel.server import Server
+
+from glovebox import __version__
+from glovebox.box.events import EventLog
+from glovebox.box.mcp.notifications import Audience, ChangingServer
+from glovebox.box.mcp.server.resources import WorkspaceResources
+from glovebox.box.mcp.server.text import valid
+from glovebox.box.plugin import Services
+from glovebox.box.shell import Outputs, Shell
+from glovebox.box.tools import Toolbox
+from glovebox.errors import CommandEnded, NoSuchCommand, OutputGone
+from glovebox.protocol.events import ActionOutput
+from glovebox.protocol.tools.base import ImagePart, Part, Tool, ToolCall, ToolResult
+
+Context = ServerRequestContext[Any, Any]
+
+INSTRUCTIONS = """\
+A sandbox to work in: a Linux machine with shells, files and more. Its working directory is {working_dir}.
+
+Commands run in persistent shells: directory, variables and background jobs stay from one call to the next. \
+A session of another name is another shell, and sessions work side by side. A command that prints nothing \
+for {silence} seconds is answered with what it has printed so far and goes on: ask for more, send it input, \
+or interrupt it with C-c.
+
+Relative paths start from the directory of the main shell. The files of the working directory are also \
+resources, with file:// addresses."""
+
+
+class BoxServer:
+    """A box as an MCP server: `server` is what a transport serves.
+
+    It belongs to one event loop, and may be served to any number of clients at once.
+    """
+
+    def __init__(self, toolbox: Toolbox, services: Services) -> None:
+        self._toolbox = toolbox
+        self._services = services
+        self._audience = Audience()
+        self._work: set[asyncio.Task[None]] = set()
+        threads = services.user_threads or services.threads
+        self.server = self._make(WorkspaceResources(toolbox.executor, threads, services.settings.working_dir))
+
+    def tools_changed(self) -> None:
+        """Tell all clients that there may be other tools now."""
+        self._audience.tools_changed()
+
+    def close(self) -> None:
+        """End what has no end of its own; the transports are closed by whoever opened them."""
+        self._audience.close()
+        for task in self._work:
+            task.cancel()
+
+    def _make(self, resources: WorkspaceResources) -> Server[Any]:
+        settings = self._services.settings
+        return ChangingServer(
+            "glovebox",
+            version=__version__,
+            title="Glovebox",
+            description="A sandbox for AI agents: shells, files, notebooks and a browser.",
+            instructions=INSTRUCTIONS.format(
+                working_dir=settings.working_dir, silence=settings.no_change_timeout_seconds
+            ),
+            on_list_tools=self._list_tools,
+            on_call_tool=self._call_tool,
+            on_list_resources=resources.list,
+            on_list_resource_templates=resources.templates,
+            on_read_resource=resources.read,
+            on_subscriptions_listen=self._audience.listening,
+        )
+
+    async def _list_tools(
+        self, context: Context, params: types.PaginatedRequestParams | None
+    ) -> types.ListToolsResult:
+        tools = await self._toolbox.tools()
+        self._audience.listed(context)
+        return types.ListToolsResult(tools=[_described(tool) for tool in tools])
+
+    async def _call_tool(self, context: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
+        call = ToolCall(name=params.name, arguments=params.arguments or {})
+        action_id = uuid.uuid4().hex
+        after = self._toolbox.executor.events.last
+        running = asyncio.create_task(self._toolbox.call(call, action_id=action_id))
+        try:
+            if (context.meta or {}).get("progress_token") is None:
+                await asyncio.wait([running])
+            else:
+                tell = context.session.report_progress
+                await tell_output(self._services, action_id, after, running, tell)
+        except asyncio.CancelledError:
+            self._do(give_up(self._services.shell, action_id, running))
+            raise
+        return _answer(running.result())
+
+    def _do(self, work: Coroutine[Any, Any, None]) -> None:
+        """Have something done that nobody waits for."""
+        task = asyncio.create_task(work)
+        self._work.add(task)
+        task.add_done_callback(self._work.discard)
+
+
+def _described(tool: Tool) -> types.Tool:
+    return types.Tool(
+        name=tool.name,
+        title=tool.title or None,
+        description=tool.description,
+        input_schema=tool.input_schema,
+        annotations=types.ToolAnnotations(
+            read_only_hint=tool.read_only,
+            destructive_hint=tool.destructive,
+            idempotent_hint=tool.idempotent,
+            open_world_hint=tool.open_world,
+        ),
+    )
+
+
+def _answer(result: ToolResult) -> types.CallToolResult:
+    return types.CallToolResult(
+        content=[_content(part) for part in result.parts],
+        structured_content=result.structured,
+        is_error=result.is_error,
+    )
+
+
+def _content(part: Part) -> types.ContentBlock:
+    if isinstance(part, ImagePart):
+        return types.ImageContent(data=part.data, mime_type=part.media_type)
+    return types.TextContent(text=valid(part.text))
+
+
+#: What a command is told, in turn, until it ends.
+_SIGNALS = ("SIGINT", "SIGTERM", "SIGKILL")
+#: How long it may take to end after each, in seconds.
+_PATIENCE = 1.0
+
+
+class Signalled(Protocol):
+    """A command that runs in a shell."""
+
+    async def signal(self, name: str) -> None:
+        """Send a signal to what runs in the foreground.
+
+        Raises:
+            CommandEnded: there is nothing to signal.
+        """
+
+
+@runtime_checkable
+class InterruptibleShell(Protocol):
+    """A shell that knows its commands."""
+
+    def command(self, command_id: str) -> Signalled:
+        """The command that an action began.
+
+        Raises:
+            NoSuchCommand: it began none.
+        """
+
+
+async def give_up(shell: Shell | None, action_id: str, running: asyncio.Future[Any]) -> None:
+    """End an action that nobody waits for.
+
+    A command that it began is interrupted, and its end awaited: then the shell is free for the next one. An
+    action that only looks at a command, or waits for its turn, is dropped.
+    """
+    try:
+        command = _command(shell, action_id)
+        if command is None:
+            return
+        for name in _SIGNALS:
+            with contextlib.suppress(CommandEnded):  # or it has not begun yet
+                await command.signal(name)
+            if (await asyncio.wait([running], timeout=_PATIENCE))[0]:
+                return
+    finally:
+        running.cancel()
+
+
+def _command(shell: Shell | None, action_id: str) -> Signalled | None:
+    try:
+        return shell.command(action_id) if isinstance(shell, InterruptibleShell) else None
+    except NoSuchCommand:
+        return None
+
+
+#: `await tell(progress, total, message)`.
+Tell = Callable[[float, float | None, str | None], Awaitable[None]]
+
+#: The least time between two messages: what is printed meanwhile goes along with the next.
+_PAUSE = 0.07
+#: The most characters of a message.
+_LONGEST = 131_072
+
+
+async def tell_output(
+    services: Services, action_id: str, after: int, running: asyncio.Future[Any], tell: Tell
+) -> None:
+    """Tell what an action prints until `running` is done. `after`: the last event before the action.
+
+    The progress is the number of bytes that were told.
+    """
+    follower = _Follower(services.events, services.outputs, action_id, after)
+    told = 0
+    while True:
+        ended = running.done()  # asked first: what was printed before the end is in the log by now
+        async for text in follower.take():
+            for begin in range(0, len(text), _LONGEST):
+                piece = valid(text[begin : begin + _LONGEST])
+                told += len(piece.encode())
+                await tell(told, None, piece)
+        if ended:
+            return
+        await services.events.more(follower.seq, running)
+        if not running.done():
+            await asyncio.wait([running], timeout=_PAUSE)
+
+
+class _Follower:
+    """The output of one action; what the event log has dropped is read from the command's own log."""
+
+    def __init__(self, events: EventLog, outputs: Outputs | None, action_id: str, after: int) -> None:
+        self.seq = after
+        self._events = events
+        self._outputs = outputs
+        self._id = action_id
+        self._position: int | None = None
+
+    async def take(self) -> AsyncGenerator[str, None]:
+        """What was printed since the last time, in pieces."""
+        waiting = [
+            event
+            for event in self._events.since(self.seq)
+            if isinstance(event, ActionOutput) and event.action_id == self._id
+        ]
+        self.seq = self._events.last
+        text: list[str] = []
+        for event in waiting:
+            if self._position is None:  # an action that looks at an earlier command tells what is new
+                self._position = 0 if event.command_id in (None, self._id) else event.offset
+            if event.offset > self._position:
+                yield "".join(text)
+                text = []
+                async for piece in self._missed(event.command_id, self._position, event.offset):
+                    yield piece
+            if event.end > self._position:
+                self._position = event.end
+                text.append(event.text)
+        yield "".join(text)
+
+    async def _missed(self, command_id: str | None, start: int, end: int) -> AsyncGenerator[str, None]:
+        if self._outputs is None or command_id is None:
+            return
+        try:
+            async for piece in self._outputs.reread(command_id, start, end):
+                start = piece.end
+                yield piece.text
+        except (NoSuchCommand, OutputGone):
+            yield f"\n[{end - start} bytes are missing here]\n"

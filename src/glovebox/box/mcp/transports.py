@@ -1,0 +1,277 @@
+"""Ways to an MCP server: its process, server-sent events, or streamable HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+from collections.abc import AsyncIterator
+from types import TracebackType
+from typing import IO, TYPE_CHECKING, Any, Literal
+
+from glovebox.box.mcp.servers import RemoteServer, Server, StdioServer
+from glovebox.box.services import ServiceProcess
+from glovebox.errors import McpError
+
+if TYPE_CHECKING:
+    import httpx2
+    from mcp.client._transport import ReadStream, TransportStreams
+    from mcp.shared.message import SessionMessage
+
+#: How long a connection may take, and how long a stream without events is kept: servers may be silent.
+_CONNECT = 30.0
+_SILENCE = 24 * 3600.0
+#: Begins the names that programs of servers have with their keeper.
+PROCESS_PREFIX = "mcp-"
+
+
+def load_sdk() -> None:
+    """Import what speaks MCP: it takes a second, so it is done in a thread, when it is first needed."""
+    import mcp.client.sse
+    import mcp.client.streamable_http
+    import mcp.server.lowlevel
+    import mcp.server.sse  # noqa: F401
+
+    # At lower levels these write down messages, headers and addresses, and what is secret in them.
+    for name in ("mcp", "httpx2", "httpcore2", "sse_starlette"):
+        logging.getLogger(name).setLevel(logging.WARNING)
+
+
+def process_name(name: str) -> str:
+    """What the process of a server is kept as; names of servers have no dots."""
+    return PROCESS_PREFIX + name.replace("_", ".")
+
+
+@contextlib.asynccontextmanager
+async def reached(
+    server: Server, kept: ServiceProcess | None, lost: asyncio.Event
+) -> AsyncIterator[TransportStreams]:
+    """The streams of a connection; `lost` is set when it ends from the other side."""
+    async with _way(server, kept) as (read, write):
+        yield _Watched(read, lost), write
+
+
+def _way(
+    server: Server, kept: ServiceProcess | None
+) -> contextlib.AbstractAsyncContextManager[TransportStreams]:
+    if isinstance(server, StdioServer):
+        assert kept is not None
+        return piped(kept)
+    if server.transport == "sse":
+        from mcp.client.sse import sse_client
+
+        return sse_client(server.url, headers(server), timeout=_CONNECT, sse_read_timeout=_SILENCE)
+    return _streamable(server)
+
+
+@contextlib.asynccontextmanager
+async def _streamable(server: RemoteServer) -> AsyncIterator[TransportStreams]:
+    import httpx2
+    from mcp.client.streamable_http import streamable_http_client
+
+    timeout = httpx2.Timeout(_CONNECT, read=_SILENCE)
+    async with (
+        httpx2.AsyncClient(
+            headers=headers(server), timeout=timeout, event_hooks={"response": [_heed]}
+        ) as client,
+        streamable_http_client(server.url, http_client=client) as streams,
+    ):
+        yield streams
+
+
+async def _heed(response: httpx2.Response) -> None:
+    """Make of a status what the SDK does not: the key is wrong, or the session is over."""
+    if response.status_code in (401, 403):
+        raise McpError(f"It answered {response.status_code} {response.reason_phrase}".rstrip())
+    if response.status_code == 404 and "mcp-session-id" in response.request.headers:
+        response.headers["content-type"] = ""  # servers word it differently; without a text, the SDK has one
+
+
+def headers(server: RemoteServer) -> dict[str, str]:
+    """What requests carry: the key the way the contract's clients send it, and what was asked for."""
+    key = server.api_key
+    known = {"Authorization": f"Bearer {key}", "s": key, "X-Session-API-Key": key} if key else {}
+    return {**known, **server.headers}
+
+
+class _Watched:
+    """A stream of messages whose end is noticed."""
+
+    def __init__(self, stream: ReadStream[SessionMessage | Exception], lost: asyncio.Event) -> None:
+        self._stream = stream
+        self._lost = lost
+
+    @property
+    def last_context(self) -> Any:
+        """What the SDK keeps beside a message."""
+        return getattr(self._stream, "last_context", None)
+
+    async def receive(self) -> SessionMessage | Exception:
+        """The next message."""
+        return await self.__anext__()
+
+    async def aclose(self) -> None:
+        """Close it."""
+        await self._stream.aclose()
+
+    def __aiter__(self) -> _Watched:
+        return self
+
+    async def __anext__(self) -> SessionMessage | Exception:
+        import anyio
+
+        try:
+            return await self._stream.__anext__()
+        except (StopAsyncIteration, anyio.EndOfStream, anyio.ClosedResourceError):
+            self._lost.set()
+            raise
+
+    async def __aenter__(self) -> _Watched:
+        await self._stream.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        return await self._stream.__aexit__(kind, error, trace)
+
+
+log = logging.getLogger(__name__)
+
+#: The longest message: beyond it, a server is taken for broken.
+LONGEST = 64 << 20
+
+
+@contextlib.asynccontextmanager
+async def piped(kept: ServiceProcess) -> AsyncIterator[TransportStreams]:
+    """The streams of a process that was started with pipes. They end when it does.
+
+    Raises:
+        McpError: it ended before it began.
+    """
+    import anyio
+    from mcp.shared.message import SessionMessage
+
+    reader, writer = await _opened(kept)
+    heard, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+    outgoing, said = anyio.create_memory_object_stream[SessionMessage](0)
+
+    async def read() -> None:
+        async with heard:
+            while (line := await _line(reader)) is not None:
+                message = _message(kept.name, line)
+                if message is None:
+                    continue
+                try:
+                    await heard.send(message)
+                except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+                    return
+
+    async def write() -> None:
+        async with said:
+            async for message in said:
+                text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
+                writer.write(text.encode() + b"\n")
+                try:
+                    await writer.drain()
+                except ConnectionError:
+                    return
+
+    tasks = [asyncio.create_task(read()), asyncio.create_task(write())]
+    try:
+        yield incoming, outgoing
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for stream in (heard, incoming, outgoing, said):
+            stream.close()
+        writer.close()
+
+
+def _message(name: str, line: bytes) -> Any:
+    """The message of a line; None for one that is none, which some servers print among them."""
+    import mcp_types
+    from mcp.shared.message import SessionMessage
+
+    if not line.strip():
+        return None
+    try:
+        return SessionMessage(mcp_types.jsonrpc_message_adapter.validate_json(line, by_name=False))
+    except ValueError:
+        log.debug("%s printed a line of %d bytes that is no message", name, len(line))
+        return None
+
+
+async def _line(reader: asyncio.StreamReader) -> bytes | None:
+    """The next line; None at the end, and for one that has none in sight."""
+    try:
+        return await reader.readuntil(b"\n")
+    except (asyncio.IncompleteReadError, ConnectionError):
+        return None
+    except asyncio.LimitOverrunError:
+        log.warning("an MCP server printed a line of more than %d bytes; it is given up", LONGEST)
+        return None
+
+
+async def _opened(kept: ServiceProcess) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Both pipes, once the process has opened them too."""
+    loop = asyncio.get_running_loop()
+    inward, outward = os.path.join(kept.directory, "in"), os.path.join(kept.directory, "out")
+    # Open at both ends, so that neither side has to wait for the other.
+    both = os.open(inward, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        reader = asyncio.StreamReader(limit=LONGEST)
+        reading, _ = await loop.connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(reader), _end(outward, "rb")
+        )
+        try:
+            await _begun(reader, kept)
+        except (McpError, OSError, asyncio.CancelledError):
+            reading.close()
+            raise
+        transport, protocol = await loop.connect_write_pipe(
+            lambda: asyncio.streams.FlowControlMixin(loop=loop), _end(inward, "wb")
+        )
+    finally:
+        os.close(both)
+    return reader, _Writer(transport, protocol, reader, loop, reading)
+
+
+async def _begun(reader: asyncio.StreamReader, kept: ServiceProcess) -> None:
+    """Wait for the empty line that a process begins with."""
+    first = asyncio.ensure_future(reader.readline())
+    ends: list[asyncio.Future[Any]] = [first, kept.exited]
+    try:
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        if not first.done() or not first.result():
+            raise McpError("it ended before it began")
+    finally:
+        first.cancel()
+
+
+def _end(path: str, mode: Literal["rb", "wb"]) -> IO[bytes]:
+    """One end of a pipe, without waiting for the other."""
+    flags = os.O_RDONLY if mode == "rb" else os.O_WRONLY
+    return open(os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC), mode, buffering=0)
+
+
+class _Writer(asyncio.StreamWriter):
+    """A writer that closes the way back as well."""
+
+    def __init__(
+        self,
+        transport: asyncio.WriteTransport,
+        protocol: asyncio.streams.FlowControlMixin,
+        reader: asyncio.StreamReader,
+        loop: asyncio.AbstractEventLoop,
+        reading: asyncio.ReadTransport,
+    ) -> None:
+        super().__init__(transport, protocol, reader, loop)
+        self._reading = reading
+
+    def close(self) -> None:
+        """Close both ways."""
+        super().close()
+        self._reading.close()

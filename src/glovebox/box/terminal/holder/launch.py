@@ -1,0 +1,138 @@
+"""Starts the process of a holder, or finds one that runs. The holder itself does not load this."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import glovebox
+from glovebox.box.descriptors import give_back_limit
+from glovebox.box.terminal.holder import wire
+from glovebox.box.terminal.holder.listener import SECRET, SOCKET
+
+#: How many seconds a holder that has lost its server may take to end, and one that nobody can reach.
+_END_LIMIT = 3.0
+_UNREACHABLE_END_LIMIT = 10.0
+_START = (
+    "import sys; sys.path.insert(0, sys.argv[1]); from glovebox.box.terminal.holder.main import main; main()"
+)
+
+
+def end_unreachable(directory: str) -> None:
+    """End the holder of a state directory whose socket is gone, as nobody could use its shells. Blocks."""
+    for pid in filter(str.isdigit, os.listdir("/proc") if os.path.isdir("/proc") else ()):
+        with contextlib.suppress(OSError):
+            if not _holds(pid, directory):
+                continue
+            ended = os.pidfd_open(int(pid))
+            try:
+                signal.pidfd_send_signal(ended, signal.SIGTERM)
+                wait = select.poll()
+                wait.register(ended, select.POLLIN)
+                if not wait.poll(_UNREACHABLE_END_LIMIT * 1000):
+                    signal.pidfd_send_signal(ended, signal.SIGKILL)
+            finally:
+                os.close(ended)
+
+
+def _holds(pid: str, directory: str) -> bool:
+    with open(f"/proc/{pid}/cmdline", "rb") as file:
+        arguments = file.read().split(b"\0")
+    # In another container the same path is another directory.
+    return {_START.encode(), os.fsencode(directory)} <= set(arguments) and os.path.samefile(
+        f"/proc/{pid}/root{directory}", directory
+    )
+
+
+class HolderProcess:
+    """A process that is about to hold shells. It outlives this one if its orders say so.
+
+    It loads what it needs and waits for its orders. If nobody is left to give them, it ends.
+    """
+
+    def __init__(self, directory: str = "") -> None:
+        """Start it, without waiting for anything. Blocks a little.
+
+        `directory` is what it will work in, if that is known: by it others know whose process it is.
+
+        Raises:
+            OSError: there is no process to be had.
+        """
+        self.connection, theirs = socket.socketpair()
+        root = str(Path(glovebox.__file__).parent.parent)
+        with theirs:
+            self.process = subprocess.Popen(
+                [sys.executable, "-I", "-S", "-c", _START, root, directory],
+                stdin=theirs.fileno(),
+                # What goes wrong before it knows its log is told to whoever started this process.
+                stdout=subprocess.DEVNULL,
+                cwd="/",
+                env={},
+                start_new_session=True,
+            )
+        give_back_limit(self.process.pid)  # before it has orders, so every shell inherits it
+
+    def order(self, arguments: list[str]) -> None:
+        """Tell it what to hold shells with, and where; once."""
+        self.connection.sendall(wire.frame(wire.BEGIN, 0, wire.fields(*arguments)))
+
+    def close(self) -> None:
+        """Let go of it, and wait for its end unless somebody else did."""
+        self.connection.close()
+        self.process.wait()
+
+
+def connect(directory: str, lock: int) -> socket.socket | None:
+    """A connection to the holder of a state directory, if there is one. Blocks."""
+    connection = socket.socket(socket.AF_UNIX)
+    try:
+        # By way of a descriptor, as the path of a socket may have 107 bytes only.
+        descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            connection.connect(f"/proc/self/fd/{descriptor}/{SOCKET}")
+        finally:
+            os.close(descriptor)
+        socket.send_fds(connection, [wire.frame(wire.HELLO, 0, _read_secret(directory))], [lock])
+    except OSError:
+        connection.close()
+        return None
+    connection.setblocking(False)
+    return connection
+
+
+def write_secret(directory: str, secret: str) -> None:
+    """Leave the holder's secret for the next server."""
+    path = os.path.join(directory, SECRET)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+    with open(os.open(path, flags, 0o600), "w", encoding="ascii") as file:
+        file.write(secret)
+
+
+def _read_secret(directory: str) -> bytes:
+    try:
+        with open(os.path.join(directory, SECRET), "rb") as file:
+            return file.read()
+    except FileNotFoundError:  # of an older version, which says so itself
+        return b""
+
+
+def wait_for(process: subprocess.Popen[bytes]) -> None:
+    """Wait for the end of a holder that has ended everything or lost its server. Blocks."""
+    try:
+        process.wait(_END_LIMIT)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def kill(pid: int | None) -> None:
+    """End a holder that does not listen."""
+    if pid is not None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)

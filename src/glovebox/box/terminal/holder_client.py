@@ -1,0 +1,410 @@
+"""The server's end of the holder: found or started, and the shells in it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import secrets
+import socket
+import subprocess
+
+from glovebox.box.services import Launched
+from glovebox.box.terminal.holder import launch, wire
+from glovebox.box.terminal.holder.launch import HolderProcess
+from glovebox.box.terminal.holder.main import ERROR_LOG
+from glovebox.box.terminal.holder.source import ShellSpec
+from glovebox.box.terminal.output.log import PIECE, LogFiles
+from glovebox.box.terminal.shell.channel import Receiver
+from glovebox.box.threads import Threads
+from glovebox.errors import OutputGone, StartupError
+
+log = logging.getLogger(__name__)
+
+_OTHER_VERSION = (
+    "The shells of {directory} are held by another version of Glovebox. End them with that version, or "
+    "choose another --state-dir."
+)
+_REFUSED = "The process that holds the shells of {directory} does not let this server in; see {log}."
+_SILENT = "The process that holds the shells does not answer."
+#: How long a holder may take to say something.
+_ANSWER_LIMIT = 10.0
+#: And how long to end a shell, or all that is left: together less than a plugin may take to stop.
+_CLOSE_LIMIT = 6.0
+_END_LIMIT = 3.0
+
+
+class _TurnedAway(StartupError):
+    """The holder lets this server in no more."""
+
+
+class HeldChannel:
+    """A shell in the holder. Its output is read from the log on disk when there is news."""
+
+    def __init__(
+        self, holder: HolderClient, number: int, name: str, receiver: Receiver, files: LogFiles, position: int
+    ) -> None:
+        self.number = number
+        self.name = name
+        self.files = files
+        self.pid = 0
+        self.inputs = 0
+        self.position = position
+        self._holder = holder
+        self._receiver = receiver
+        self._end = position
+        self._ends: set[int] = set()
+        self._reading = False
+        self._hung_up = False
+        self._told = False
+        self._status: int | None = None
+        self.opened: asyncio.Future[None] = holder.loop.create_future()
+        self.closed = asyncio.Event()
+
+    def write(self, data: bytes, token: str = "") -> None:
+        """Type something, once: each input has a number, and the holder takes no number twice."""
+        self.inputs += 1
+        number = wire.OFFSET.pack(self.inputs)
+        if token:
+            self._ends = set()
+            self._holder.send(wire.COMMAND, self.number, number + token.encode() + b"\0" + data)
+        else:
+            self._holder.send(wire.INPUT, self.number, number + data)
+
+    def confirmed(self, offset: int) -> bool:
+        """Whether the end mark at this place of the log was printed by the shell itself."""
+        return offset in self._ends
+
+    def resize(self, rows: int, columns: int) -> None:
+        """Change the size of the terminal."""
+        self._holder.send(wire.RESIZE, self.number, wire.fields(rows, columns))
+
+    async def close(self) -> None:
+        """End the shell and everything it started."""
+        if self._holder.connected and not self.closed.is_set():
+            self._holder.send(wire.CLOSE, self.number)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_CLOSE_LIMIT):
+                    await self.closed.wait()
+        self.files.close()
+        self._tell_end(None)
+
+    def resume(self, held: wire.HeldTerminal) -> None:
+        """Learn how far the shell has come."""
+        for start, path in held.segments:
+            self.files.begin_segment(start, path)
+        self.confirm(held.ends)
+        self._holder.loop.call_soon(self.news, held.end)
+        if held.exited:
+            self._holder.loop.call_soon(self.exited, held.status)
+
+    def confirm(self, ends: list[int]) -> None:
+        """The shell itself printed the end marks at these places."""
+        self._ends.update(ends)
+
+    def news(self, end: int) -> None:
+        """The log has grown."""
+        self._end = max(end, self._end)
+        if not self._reading:
+            self._read()
+
+    def exited(self, status: int | None) -> None:
+        """The shell is gone; its last words come first."""
+        self._hung_up, self._status = True, status
+        if not self._reading:
+            self._read()
+
+    def _read(self) -> None:
+        """Hand on one piece; the rest waits for another turn of the event loop."""
+        self._reading = False
+        if self.position < self._end:
+            try:
+                data = self.files.read(self.position, min(PIECE, self._end - self.position))
+            except OutputGone:
+                data = b""
+            offset = self.position
+            if data:
+                self.position += len(data)
+                self._receiver.received(data, offset)
+            else:  # the log does not reach back so far, or a part of it is lost: go on where it does
+                self.position = min(self.files.following(offset) or self._end, self._end)
+                log.error("%d bytes of output of %s are lost", self.position - offset, self.name)
+                self._receiver.received(b"", self.position)
+        if self.position < self._end:
+            self._reading = True
+            self._holder.loop.call_soon(self._read)
+        elif self._hung_up:
+            self._tell_end(self._status)
+
+    def _tell_end(self, status: int | None) -> None:
+        if not self._told:
+            self._told = True
+            self._receiver.hung_up(status)
+
+
+class HolderClient(asyncio.Protocol):
+    """The connection to the process that owns the shells of a state directory."""
+
+    def __init__(
+        self,
+        directory: str,
+        threads: Threads,
+        *,
+        lock: int,
+        program: str | None,
+        patience: float,
+        keep_log: int,
+        launched: Launched | None = None,
+    ) -> None:
+        """`lock` is a descriptor of the directory's lock, `program` the tmux to use, if it is to be tmux.
+
+        `launched` is used when the first holder is needed.
+        """
+        self.loop = asyncio.get_running_loop()
+        self._directory = directory
+        self._threads = threads
+        self._lock = lock
+        #: Whether it can be found again when the connection is lost.
+        self._lasting = patience > 0
+        self._arguments = [
+            str(patience),
+            str(keep_log),
+            "tmux" if program else "pty",
+            program or "",
+        ]
+        self._launched = launched
+        self._process: subprocess.Popen[bytes] | None = None
+        self._transport: asyncio.Transport | None = None
+        self._welcome: asyncio.Future[list[wire.HeldTerminal]] | None = None
+        self._frames = wire.Frames()
+        self._channels: dict[int, HeldChannel] = {}
+        self._lost = asyncio.Event()
+        self._connecting = asyncio.Lock()
+        self._recovery: asyncio.Task[None] | None = None
+        #: What is to be said when the connection is there again.
+        self._unsaid: list[bytes] = []
+        self._leaving = False
+        self._error_log = os.path.join(directory, ERROR_LOG)
+        #: The number of the holder's process, whoever started it.
+        self.pid: int | None = None
+        #: What was heard of shells that the holder has and nobody here has connected yet.
+        self._early: dict[int, list[tuple[bytes, bytes]]] = {}
+
+    @property
+    def connected(self) -> bool:
+        """Whether there is a holder."""
+        return self._transport is not None
+
+    async def find(self) -> list[wire.HeldTerminal]:
+        """Connect to a holder that is already there; what it holds, or nothing if there is none.
+
+        Raises:
+            StartupError: it is of another version.
+        """
+        async with self._connecting:
+            try:
+                return await self._find() or []
+            except _TurnedAway as error:  # its secret or the lock was damaged: nobody can use it any more
+                log.error("%s", error)
+                return []
+
+    async def _find(self) -> list[wire.HeldTerminal] | None:
+        connection = await self._threads.run(launch.connect, self._directory, self._lock)
+        return await self._meet(connection) if connection else None
+
+    async def open(self, spec: ShellSpec, directory: str, scratch: str, receiver: Receiver) -> HeldChannel:
+        """Start a shell whose output goes to a log in `directory`, and whose files are in `scratch`.
+
+        Raises:
+            OSError: it could not be started.
+        """
+        async with self._connecting:
+            if self._recovery is not None:
+                await asyncio.wait([self._recovery])
+            if self._transport is None:
+                await self._meet(await self._threads.run(self._start))
+        number = secrets.randbits(32)
+        files = await self._threads.run(LogFiles.found, directory)
+        channel = HeldChannel(self, number, spec.name, receiver, files, files.end)
+        self._channels[number] = channel
+        self.send(wire.OPEN, number, wire.pack_open(directory, scratch, spec))
+        try:
+            await channel.opened
+        except asyncio.CancelledError:
+            self.send(wire.CLOSE, number)  # nobody wants it any more
+            raise
+        return channel
+
+    def adopt(
+        self, held: wire.HeldTerminal, directory: str, receiver: Receiver, position: int
+    ) -> HeldChannel:
+        """Connect a shell that the holder has; its output is told again from `position` on."""
+        channel = HeldChannel(self, held.number, held.name, receiver, LogFiles(directory), position)
+        channel.pid, channel.inputs = held.pid, held.inputs
+        self._channels[held.number] = channel
+        channel.resume(held)
+        for kind, payload in self._early.pop(held.number, ()):
+            self.loop.call_soon(self._hear, kind, held.number, payload)
+        return channel
+
+    def end(self, held: wire.HeldTerminal) -> None:
+        """End a shell that nobody knows any more."""
+        self.send(wire.CLOSE, held.number)
+
+    async def close(self, *, keep: bool) -> None:
+        """End the holder and all its shells, or leave them for the next server."""
+        self._leaving = True
+        pid = self.pid
+        if self._recovery is not None:
+            self._recovery.cancel()
+        if self._transport is not None:
+            if keep:
+                self._transport.close()
+            else:
+                self.send(wire.QUIT)
+            try:
+                async with asyncio.timeout(_END_LIMIT):
+                    await self._lost.wait()
+            except TimeoutError:
+                self._transport.abort()
+                launch.kill(pid)
+        if self._process is not None and keep:
+            self._process.returncode = 0  # left on purpose: nobody here waits for its end
+        elif self._process is not None:
+            await self._threads.run(launch.wait_for, self._process)
+
+    async def _meet(self, connection: socket.socket) -> list[wire.HeldTerminal]:
+        self._frames = wire.Frames()
+        self._lost.clear()
+        self._welcome = self.loop.create_future()
+        self._transport, _ = await self.loop.create_unix_connection(lambda: self, sock=connection)
+        try:
+            async with asyncio.timeout(_ANSWER_LIMIT):
+                return await self._welcome
+        except TimeoutError:
+            self._transport.abort()
+            raise StartupError(_SILENT) from None
+
+    def _start(self) -> socket.socket:
+        """Start a holder that outlives this process. Blocks."""
+        if self._process is not None:
+            launch.wait_for(self._process)  # the one before, which is gone, or cannot be talked to
+        launched, self._launched = self._launched, None
+        if launched is None or launched.process.poll() is not None:
+            launched = HolderProcess(self._directory)
+        self._process = launched.process
+        secret = secrets.token_hex(16)
+        if self._lasting:
+            launch.write_secret(self._directory, secret)
+        launched.order([self._directory, secret, *self._arguments])
+        return launched.connection
+
+    def send(self, kind: bytes, number: int = 0, payload: bytes = b"") -> None:
+        """Tell the holder something; one that is gone is told nothing."""
+        if self._transport is not None:
+            self._transport.write(wire.frame(kind, number, payload))
+        elif self._recovery is not None:
+            self._unsaid.append(wire.frame(kind, number, payload))
+
+    # What the transport tells.
+
+    def data_received(self, data: bytes) -> None:
+        """Something came from the holder."""
+        news: dict[int, bytes] = {}
+        for kind, number, payload in self._frames.feed(data):
+            if kind == wire.NEWS:
+                news[number] = payload  # the newest is enough: it has all that the one before had
+                continue
+            self._tell(news)
+            self._hear(kind, number, payload)
+        self._tell(news)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The holder is gone, and with it every shell; or only the way to it."""
+        self._transport = None
+        self._lost.set()
+        if self._welcome is not None and not self._welcome.done():
+            text = _REFUSED.format(directory=self._directory, log=self._error_log)
+            self._welcome.set_exception(_TurnedAway(text))
+        elif self._lasting and not self._leaving and self._recovery is None:
+            self._recovery = self.loop.create_task(self._recover())
+        elif self._recovery is None:
+            self._give_up()
+
+    async def _recover(self) -> None:
+        """Find the holder again, and everything in it; or be without one."""
+        try:
+            held = await self._find()
+        except (StartupError, OSError) as error:
+            log.error("the process that holds the shells cannot be reached: %s", error)
+            held = None
+        self._recovery = None
+        unsaid, self._unsaid = self._unsaid, []
+        if held is None:
+            self._give_up()
+            return
+        log.warning("the connection to the process that holds the shells was lost, and is there again")
+        known = {one.number: one for one in held}
+        for number, channel in list(self._channels.items()):
+            if number in known:
+                channel.resume(known[number])
+            else:
+                del self._channels[number]
+                self._end_channel(channel)
+        if self._transport is not None:
+            self._transport.writelines(unsaid)
+
+    def _give_up(self) -> None:
+        """Every shell is gone with the holder."""
+        self.pid = None
+        if not self._leaving:
+            log.error("the process that held the shells has ended; see %s", self._error_log)
+        channels, self._channels = self._channels, {}
+        for channel in channels.values():
+            self._end_channel(channel)
+
+    def _end_channel(self, channel: HeldChannel) -> None:
+        channel.closed.set()
+        if not channel.opened.done():
+            channel.opened.set_exception(OSError("the process that holds the shells has ended"))
+        elif not self._leaving:
+            channel.exited(None)
+
+    def _tell(self, news: dict[int, bytes]) -> None:
+        for number, payload in news.items():
+            self._hear(wire.NEWS, number, payload)
+        news.clear()
+
+    def _hear(self, kind: bytes, number: int, payload: bytes) -> None:
+        channel = self._channels.get(number)
+        if kind == wire.WELCOME and self._welcome is not None and not self._welcome.done():
+            version, self.pid, held = wire.parse_welcome(payload)
+            if version == wire.VERSION:
+                self._early = {one.number: [] for one in held}
+                self._welcome.set_result(held)
+            else:
+                self._welcome.set_exception(StartupError(_OTHER_VERSION.format(directory=self._directory)))
+        elif channel is None:
+            if number in self._early:
+                self._early[number].append((kind, payload))
+        elif kind == wire.NEWS:
+            end, *ends = wire.parse_offsets(payload)
+            channel.confirm(ends)
+            channel.news(end)
+        elif kind == wire.OPENED:
+            channel.pid = int(payload)
+            if not channel.opened.done():  # whoever asked for it may have gone
+                channel.opened.set_result(None)
+        elif kind == wire.REFUSED:
+            del self._channels[number]
+            if not channel.opened.done():
+                channel.opened.set_exception(OSError(wire.parse_fields(payload)[0]))
+        elif kind == wire.SEGMENT:
+            start, path, oldest = wire.parse_fields(payload)
+            channel.files.begin_segment(int(start), path, int(oldest))
+        elif kind == wire.EXITED:
+            channel.exited(int(payload) if payload else None)
+        elif kind == wire.CLOSED:
+            del self._channels[number]
+            channel.closed.set()

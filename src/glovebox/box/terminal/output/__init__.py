@@ -1,0 +1,1 @@
+"""What a command printed: its log, its rendering, its digest."""

@@ -1,0 +1,1 @@
+"""bash: how it is started, given commands and understood."""

@@ -1,0 +1,128 @@
+"""The directory that the server and a shell share: its startup files, and the command to run next."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import tempfile
+
+from glovebox.box.terminal.shell import integration
+
+_OPEN = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
+_OPEN_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class Delivery:
+    """A private directory. Everything but `put` may block.
+
+    It belongs to the server. A shell of another user reads it through `group` and cannot change it. It may be
+    removed, by what cleans up /tmp, and others may put something in its place: links are not followed, and a
+    directory of somebody else is not used.
+
+    A command goes through a file because a terminal takes at most 4096 bytes per line, and tabs, line
+    ends and quotes would mean something to the line editor.
+    """
+
+    def __init__(self, *, session: str, token: str, group: int | None, path: str | None = None) -> None:
+        """Make one, or use the one at `path` that an earlier server made; a command in it stays."""
+        self._tokens = {"session": session, "token": token}
+        self._group = group
+        self.path = path or tempfile.mkdtemp(prefix="glovebox-")
+        #: Whether it is not where the shell knows it to be, as somebody else has put something there.
+        self.moved = False
+        self._descriptor = -1
+        self._size = 0
+        self._write()
+
+    @property
+    def command(self) -> str:
+        """The file with the command to run next."""
+        return f"{self.path}/{integration.COMMAND_FILE}"
+
+    @property
+    def startup(self) -> str:
+        """The rc file that begins with the user's own."""
+        return f"{self.path}/{integration.STARTUP_FILE}"
+
+    @property
+    def hooks(self) -> str:
+        """The rc file without the user's own."""
+        return f"{self.path}/{integration.HOOKS_FILE}"
+
+    @property
+    def lost(self) -> bool:
+        """Whether someone removed the files, as cleaning up /tmp does."""
+        return os.fstat(self._descriptor).st_nlink == 0
+
+    def put(self, command: bytes) -> None:
+        """Leave a command for the shell to find. Takes microseconds: the file stays open and in memory."""
+        data = command + b"\0"
+        os.pwrite(self._descriptor, data, 0)
+        if self._size > len(data):
+            os.ftruncate(self._descriptor, len(data))
+        self._size = len(data)
+
+    def restore(self) -> None:
+        """Create the files again."""
+        os.close(self._descriptor)
+        self._descriptor = -1
+        self._write()
+
+    def close(self) -> None:
+        """Remove everything."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+        shutil.rmtree(self.path, ignore_errors=True)
+
+    def _write(self) -> None:
+        directory = self._open()
+        try:
+            hooks = integration.hooks(directory=self.path, **self._tokens)
+            for name, text in (
+                (integration.HOOKS_FILE, hooks),
+                (integration.STARTUP_FILE, integration.startup(directory=self.path)),
+            ):
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(name, dir_fd=directory)
+                with open(self._create(name, directory), "w", encoding="utf-8") as file:
+                    file.write(text)
+            try:
+                self._descriptor = os.open(integration.COMMAND_FILE, _OPEN, dir_fd=directory)
+            except FileNotFoundError:
+                self._descriptor = self._create(integration.COMMAND_FILE, directory)
+            self._size = os.fstat(self._descriptor).st_size
+            self._share(directory, 0o750)
+        finally:
+            os.close(directory)
+
+    def _open(self) -> int:
+        """The directory, made if it is gone; another one if what is there is not ours alone."""
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(self.path, 0o700)
+        try:
+            directory = os.open(self.path, _OPEN_DIRECTORY)
+        except OSError:  # a link, or a file
+            directory = -1
+        if directory >= 0 and _is_ours(os.fstat(directory)):
+            return directory
+        if directory >= 0:
+            os.close(directory)
+        self.path = tempfile.mkdtemp(prefix="glovebox-")
+        self.moved = True
+        return os.open(self.path, _OPEN_DIRECTORY)
+
+    def _create(self, name: str, directory: int) -> int:
+        descriptor = os.open(name, _OPEN | os.O_CREAT | os.O_EXCL, 0o600, dir_fd=directory)
+        self._share(descriptor, 0o640)
+        return descriptor
+
+    def _share(self, descriptor: int, mode: int) -> None:
+        if self._group is not None:
+            os.fchown(descriptor, -1, self._group)
+            os.fchmod(descriptor, mode)
+
+
+def _is_ours(seen: os.stat_result) -> bool:
+    return seen.st_uid == os.geteuid() and not seen.st_mode & 0o022

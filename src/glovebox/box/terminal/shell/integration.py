@@ -1,0 +1,204 @@
+"""The server's half of the shell integration: what to type, and what the marks in the output say. No I/O.
+
+`integration.bash` is the other half. A mark is `ESC ] 1807 ; kind ; token BEL`; the end mark carries more
+fields after the token. Kinds: `A` and `B` enclose the prompt, `P` says that a line was entered there, `C`
+begins and `D` ends a command's output. `H` says that the user's own hooks, which run after `D`, are over.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from pathlib import Path
+
+import msgspec
+
+#: Names in the directory that the server and the shell share.
+COMMAND_FILE = "command"
+HOOKS_FILE = "hooks"
+STARTUP_FILE = "startup"
+
+_PREFIX = b"\x1b]1807;"
+_SEPARATOR = b"\x1f"
+#: A mark is at most a path in its longest quoted form; anything longer is output that looks like one.
+_LONGEST_MARK = 32_768
+_MARK_END = re.compile(rb"[\x07\x1b]")
+_QUOTED = re.compile(rb"\$'((?:[^'\\]|\\.)*)'|'([^']*)'|\\(.)|([^'\\$]+)", re.DOTALL)
+_ESCAPE = re.compile(rb"\\(?:([0-7]{1,3})|(.))", re.DOTALL)
+_SIMPLE_ESCAPES = {
+    b"a": b"\a",
+    b"b": b"\b",
+    b"e": b"\x1b",
+    b"E": b"\x1b",
+    b"f": b"\f",
+    b"n": b"\n",
+    b"r": b"\r",
+    b"t": b"\t",
+    b"v": b"\v",
+}
+
+
+class ShellMark(msgspec.Struct, frozen=True):
+    """One mark, as found in the output."""
+
+    kind: str
+    token: str
+    fields: tuple[bytes, ...] = ()
+    #: What was printed, for a mark that turns out to be no mark of ours.
+    raw: bytes = b""
+
+
+class EndReport(msgspec.Struct, frozen=True):
+    """What the shell says at the end of a command."""
+
+    exit_code: int
+    background_pid: int
+    username: str
+    hostname: str
+    working_dir: str
+    python: str
+
+    @classmethod
+    def parse(cls, mark: ShellMark) -> EndReport | None:
+        """Read an end mark; `None` if it is not one of ours after all."""
+        if len(mark.fields) != 6:
+            return None
+        status, background, user, host, directory, python = mark.fields
+        return cls(
+            exit_code=_number(status),
+            background_pid=_number(background),
+            username=_text(user),
+            hostname=_text(host),
+            working_dir=_text(unquote(directory)),
+            python=_text(unquote(python)),
+        )
+
+
+def hooks(*, directory: str, session: str, token: str) -> str:
+    """The text of the file that teaches a bash to mark its commands."""
+    body = Path(__file__).with_name("integration.bash").read_text(encoding="utf-8")
+    return (
+        f"__gb_token={token} __gb_count=0\n"
+        "[[ ${__gb_session-} ]] && { __gb_arm; return; }\n"  # it has learned all this before
+        f"readonly __gb_file={directory}/{COMMAND_FILE} __gb_session={session}\n"
+        f"{body}"
+    )
+
+
+def startup(*, directory: str) -> str:
+    """The text of the rc file: what an interactive bash reads anyway, then the hooks.
+
+    A bash that reads /etc/bash.bashrc, as Debian's does, has done so by then.
+    """
+    return f"[[ -f ~/.bashrc ]] && . ~/.bashrc\n. {directory}/{HOOKS_FILE}\n"
+
+
+def command_line(token: str, file: str = "") -> bytes:
+    """The line to type to run the command that waits in the file; short, as readline takes its time.
+
+    `file` is only named if it is another than the shell knows.
+
+    The token is typed because nothing that is typed can be read again: a program that finds the file learns
+    nothing from it.
+    """
+    words = f"{token} {shlex.quote(file)}" if file else token
+    return b' \\__gb %s;\\eval "$__gb"' % os.fsencode(words)
+
+
+def signs(name: str, token: str) -> bool:
+    """Whether this name of a shell's process is one that its hook has written for the end of a command."""
+    return name.startswith(f"bash:{token[:4]}:")
+
+
+def begins_prompt(raw: bytes) -> bool:
+    """Whether this is the mark before a prompt."""
+    return raw.startswith(_PREFIX + b"A;")
+
+
+def report_line(token: str) -> bytes:
+    """The line to type when a prompt came without an end mark: the command took our hook away."""
+    return b" { \\__gb_end %s; } >/dev/null 2>&1" % token.encode()
+
+
+def reload_line(directory: str) -> bytes:
+    """The line to type at the prompt of a bash that knows nothing of us."""
+    return f" . {directory}/{HOOKS_FILE}".encode()
+
+
+class MarkParser:
+    """Separates marks from output, whatever the pieces the bytes arrive in."""
+
+    def __init__(self) -> None:
+        self._held = b""
+
+    def feed(self, data: bytes, offset: int = 0) -> list[tuple[bytes | ShellMark, int]]:
+        """The output and the marks in `data`, in order, with their offsets; an incomplete mark is held back.
+
+        `offset` is that of the first byte of `data`.
+        """
+        if self._held:
+            offset -= len(self._held)
+            data, self._held = self._held + data, b""
+        found: list[tuple[bytes | ShellMark, int]] = []
+        written = position = 0
+        while (start := data.find(_PREFIX, position)) >= 0:
+            body = start + len(_PREFIX)
+            end = _MARK_END.search(data, body)
+            if end is None and len(data) - start <= _LONGEST_MARK:
+                self._held = data[start:]
+                if start > written:
+                    found.append((data[written:start], offset + written))
+                return found
+            if end is None or data[end.start()] != 0x07:
+                position = body  # an imitation without an end; what follows may be real
+                continue
+            if start > written:
+                found.append((data[written:start], offset + written))
+            found.append((_mark(data[start : end.end()]), offset + start))
+            written = position = end.end()
+        kept = _partial_prefix(data, written)
+        if len(data) - kept > written:
+            found.append((data[written : len(data) - kept], offset + written))
+        if kept:
+            self._held = data[-kept:]
+        return found
+
+
+def unquote(text: bytes) -> bytes:
+    """What bash's `${name@Q}` stands for."""
+    parts: list[bytes] = []
+    for escaped, plain, single, bare in _QUOTED.findall(text):
+        parts.append(_ESCAPE.sub(_unescape, escaped) if escaped else plain or single or bare)
+    return b"".join(parts)
+
+
+def _mark(raw: bytes) -> ShellMark:
+    head, *fields = raw[len(_PREFIX) : -1].split(_SEPARATOR)
+    kind, _, token = head.partition(b";")
+    return ShellMark(kind.decode("ascii", "replace"), token.decode("ascii", "replace"), tuple(fields), raw)
+
+
+def _partial_prefix(data: bytes, start: int) -> int:
+    """How many bytes at the end of `data` may be the beginning of a mark."""
+    escape = data.rfind(b"\x1b", max(start, len(data) - len(_PREFIX) + 1))
+    if escape >= 0 and _PREFIX.startswith(data[escape:]):
+        return len(data) - escape
+    return 0
+
+
+def _number(text: bytes) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        return -1
+
+
+def _text(data: bytes) -> str:
+    """As the file system functions of Python have it, so a path stays usable."""
+    return data.decode("utf-8", "surrogateescape")
+
+
+def _unescape(match: re.Match[bytes]) -> bytes:
+    octal, simple = match.groups()
+    return bytes([int(octal, 8) & 0xFF]) if octal else _SIMPLE_ESCAPES.get(simple, simple)

@@ -1,0 +1,1 @@
+"""What outlives the server, and how it is found again."""

@@ -1,0 +1,328 @@
+"""`glovebox attach`: a session of a box in the caller's own terminal."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import sys
+import termios
+import tty
+from collections.abc import Iterator
+from typing import Any
+
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import (
+    ConnectionClosed,
+    ConnectionClosedOK,
+    InvalidHandshake,
+    InvalidStatus,
+    InvalidURI,
+)
+
+from glovebox import settings
+from glovebox.cli.options import FAILED, USAGE, add_backend_argument
+from glovebox.errors import SettingsError
+
+EXAMPLES = """\
+examples:
+  glovebox attach                          take over the main shell of the box on 127.0.0.1:8000
+  glovebox attach --watch                  only look on; the agent keeps the shell
+  glovebox attach play                     the box that is called so, whatever it is made of
+  glovebox attach --session build          another session
+  SESSION_API_KEY=... glovebox attach --url https://box.example.org
+                                           a box elsewhere, with its key
+
+Ctrl-] detaches. The shell and what runs in it go on, and the agent has it again.
+"""
+
+
+def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Give the command line this command."""
+    parser = commands.add_parser(
+        "attach",
+        help="take over or watch a session of a box",
+        description="Attach this terminal to a session of a box. While you have taken it over, an agent's "
+        "commands for it are refused.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("name", nargs="?", default="", metavar="BOX", help="A box by its name.")
+    add_backend_argument(parser, default="all of them.")
+    parser.add_argument("--url", help="Address of the box. Default: http://127.0.0.1:8000. [GLOVEBOX_URL]")
+    parser.add_argument("--session", default="main", metavar="NAME", help="Which session. Default: main.")
+    parser.add_argument("--watch", action="store_true", help="Only watch; do not take the session over.")
+    parser.add_argument(
+        "--session-api-key-file", metavar="FILE", help="A file that holds the key. [SESSION_API_KEY: the key]"
+    )
+    parser.add_argument(
+        "--escape",
+        default="^]",
+        metavar="KEY",
+        type=_escape,
+        help="The key that detaches. Default: ^], Ctrl-].",
+    )
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Attach until detached."""
+    if not arguments.watch and not (sys.stdin.isatty() and sys.stdout.isatty()):
+        print("glovebox: attach needs a terminal. Without one, use --watch.", file=sys.stderr)
+        return USAGE
+    if arguments.name and arguments.url:
+        print("glovebox: attach takes the name of a box or its --url, not both.", file=sys.stderr)
+        return USAGE
+    from glovebox.cli import backends
+
+    return backends.finish(_attach(arguments))
+
+
+async def _attach(arguments: argparse.Namespace) -> int:
+
+    url, key = await _whereabouts(arguments)
+    problem = await attach(
+        address_of(url, arguments.session, watch=arguments.watch),
+        key,
+        session=arguments.session,
+        watch=arguments.watch,
+        escape=arguments.escape,
+    )
+    if problem:
+        print(f"glovebox: {problem}", file=sys.stderr)
+    return FAILED if problem else 0
+
+
+async def _whereabouts(arguments: argparse.Namespace) -> tuple[str, str]:
+    """The address and the key of the box."""
+    if not arguments.name:
+        return settings.client(arguments.url, arguments.session_api_key_file)
+    from glovebox.cli import backends
+
+    async with backends.box(arguments.name, arguments.backend, backends.settings()) as (_, sandbox):
+        return sandbox.address.url, sandbox.address.key
+
+
+def _escape(text: str) -> bytes:
+    """The byte of a key: one character, or ^ and one for a key pressed with Ctrl."""
+    if len(text) == 2 and text[0] == "^" and "@" <= text[1].upper() <= "_":
+        return bytes([ord(text[1].upper()) & 0x1F])
+    if len(text) == 1 and text.isascii():
+        return text.encode()
+    raise argparse.ArgumentTypeError(f"{text!r} is not a key; write for example ^] for Ctrl-]")
+
+
+def address_of(url: str, session: str, *, watch: bool) -> str:
+    """Where a session is attached to.
+
+    Raises:
+        SettingsError: the address is none of a box.
+    """
+    from urllib.parse import quote, urlsplit
+
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable:
+        raise SettingsError(f"{url!r} is not an address of a box; write for example http://127.0.0.1:8000")
+    scheme = "wss" if parts.scheme == "https" else "ws"
+    path = f"{parts.path.rstrip('/')}/sessions/{quote(session, safe='')}/attach"
+    return f"{scheme}://{parts.netloc}{path}" + ("" if watch else "?take=true")
+
+
+_STDIN, _STDOUT = 0, 1
+#: Seconds of silence after which a shell that has ended has said everything.
+_LAST_WORDS = 0.3
+_INTERRUPT = b"\x03"
+#: Whatever a program has asked of the terminal: colours, a hidden cursor, pasting in brackets, the mouse.
+_RESET = b"\x1b[m\x1b[?25h\x1b[?2004l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l"
+_ALTERNATE_ON, _ALTERNATE_OFF = b"\x1b[?1049h", b"\x1b[?1049l"
+
+
+async def attach(
+    address: str, key: str, *, session: str, watch: bool, escape: bytes, until_exit: bool = False
+) -> str | None:
+    """Attach this terminal, perhaps only until the shell has ended; the problem, if there was one."""
+    attached = _Attached(session, watch, escape, until_exit)
+    with _raw_terminal() if sys.stdin.isatty() else contextlib.nullcontext():
+        problem = await attached.run(address, key)
+        attached.reset_screen()
+    if problem is None:
+        with contextlib.suppress(OSError):  # the terminal may be gone
+            print(f"\n[{attached.ending}]", file=sys.stderr)
+    return problem
+
+
+@contextlib.contextmanager
+def _raw_terminal() -> Iterator[None]:
+    """Every key goes to the box as it is; the terminal is put back whatever happens."""
+    before = termios.tcgetattr(_STDIN)
+    try:
+        tty.setraw(_STDIN, termios.TCSANOW)
+        yield
+    finally:
+        with contextlib.suppress(termios.error):  # it is gone
+            termios.tcsetattr(_STDIN, termios.TCSANOW, before)
+
+
+class _Attached:
+    def __init__(self, session: str, watch: bool, escape: bytes, until_exit: bool) -> None:
+        self._session = session
+        self._until_exit = until_exit
+        self._shell: int | None = None
+        self._exited = False
+        self._watch = watch
+        self._escape = escape
+        self._leave = asyncio.Event()
+        self._keys: asyncio.Queue[bytes | str] = asyncio.Queue()
+        self._alternate = False
+        self._greeted = False
+        self.ending = f"detached from {session}"
+
+    async def run(self, address: str, key: str) -> str | None:
+        """Until detached or disconnected; the problem, if there was one."""
+        headers = {"X-Session-API-Key": key} if key else None
+        try:
+            socket = await connect(
+                address, additional_headers=headers, proxy=None, max_size=None, compression=None
+            )
+        except InvalidStatus as error:
+            return self._refused(error)
+        except (OSError, TimeoutError, InvalidHandshake, InvalidURI) as error:
+            where = address.partition("/sessions/")[0].replace("ws", "http", 1)
+            return f"no box answers at {where} ({error}). Start one with: glovebox serve"
+        async with socket:
+            with self._listening():
+                return await self._serve(socket)
+
+    async def _serve(self, socket: ClientConnection) -> str | None:
+        reading = asyncio.create_task(self._show(socket))
+        sending = asyncio.create_task(self._send(socket))
+        leaving = asyncio.create_task(self._leave.wait())
+        tasks: list[asyncio.Task[Any]] = [reading, sending, leaving]
+        await asyncio.wait([reading, leaving], return_when=asyncio.FIRST_COMPLETED)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        return None if reading.cancelled() else reading.result()
+
+    @contextlib.contextmanager
+    def _listening(self) -> Iterator[None]:
+        """Notice keys, a window that changes its size, and signals that would end this process."""
+        loop = asyncio.get_running_loop()
+        ends = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
+        for number in ends:
+            loop.add_signal_handler(number, self._leave.set)
+        loop.add_signal_handler(signal.SIGWINCH, self._resize)
+        if sys.stdin.isatty():
+            loop.add_reader(_STDIN, self._read_keys)
+        try:
+            yield
+        finally:
+            loop.remove_reader(_STDIN)
+            for number in (*ends, signal.SIGWINCH):
+                loop.remove_signal_handler(number)
+
+    def _read_keys(self) -> None:
+        try:
+            keys = os.read(_STDIN, 65_536)
+        except OSError:
+            keys = b""
+        keys, found, _ = keys.partition(self._escape)
+        if keys and not self._watch:
+            self._keys.put_nowait(keys)
+        if found or not keys or (self._watch and _INTERRUPT in keys):
+            self._leave.set()
+
+    def _resize(self) -> None:
+        if not self._watch:
+            columns, rows = os.get_terminal_size(_STDOUT)
+            if rows and columns:
+                self._keys.put_nowait(json.dumps({"type": "resize", "rows": rows, "columns": columns}))
+
+    async def _send(self, socket: ClientConnection) -> None:
+        with contextlib.suppress(ConnectionClosed):
+            while True:
+                await socket.send(await self._keys.get())
+
+    async def _show(self, socket: ClientConnection) -> str | None:
+        try:
+            while True:
+                # What a shell printed last may come after the word that it has ended.
+                async with asyncio.timeout(_LAST_WORDS if self._exited else None):
+                    received = await socket.recv()
+                if isinstance(received, bytes):
+                    self._note_screen(received)
+                    # A terminal that is stopped with Ctrl-S must not stop the answers to pings.
+                    await asyncio.to_thread(_write, received)
+                    continue
+                told = json.loads(received)
+                if told["type"] == "closed" and told["code"] == "session_ended":
+                    self.ending = told["reason"]
+                    return None
+                if told["type"] in ("closed", "refused"):
+                    return self._problem(told)
+                if told["type"] == "state":
+                    self._note_shell(told["session"]["pid"])
+                if told["type"] == ("state" if self._watch else "taken"):
+                    self._greet()
+        except TimeoutError:
+            self.ending = "the shell has ended"
+            return None
+        except ConnectionClosedOK:
+            return "the box closed the connection"
+        except ConnectionClosed as error:
+            if error.rcvd is not None and error.rcvd.code == 1012:
+                self.ending = "the box was stopped"
+                return None
+            return f"the connection to the box was lost ({error})"
+
+    def _note_shell(self, pid: int | None) -> None:
+        """Whether the shell that was there is there no more matters to those who came for it."""
+        before, self._shell = self._shell, pid
+        if self._until_exit and before is not None and pid != before:
+            self._exited = True
+
+    def _greet(self) -> None:
+        if not self._greeted:
+            self._greeted = True
+            doing = "watching" if self._watch else "attached to"
+            print(f"[{doing} {self._session}; {_name(self._escape)} detaches]\r", file=sys.stderr)
+            self._resize()
+
+    def _problem(self, told: dict[str, str]) -> str:
+        if told["code"] == "session_taken":
+            return f"{told['reason']} Use --watch to look on."
+        return told["reason"]
+
+    def _refused(self, error: InvalidStatus) -> str:
+        code = error.response.headers.get("X-Glovebox-Error", "")
+        if code == "invalid_api_key":
+            return "the key is missing or wrong. Set SESSION_API_KEY, or use --session-api-key-file."
+        said = error.response.body.decode(errors="replace")
+        return f"the box refused ({error.response.status_code} {code}): {said}"
+
+    def _note_screen(self, data: bytes) -> None:
+        on, off = data.rfind(_ALTERNATE_ON), data.rfind(_ALTERNATE_OFF)
+        if on != off:
+            self._alternate = on > off
+
+    def reset_screen(self) -> None:
+        """Undo what programs in the box have asked of this terminal."""
+        if sys.stdout.isatty():
+            _write(_RESET + (_ALTERNATE_OFF if self._alternate else b""))
+
+
+def _name(escape: bytes) -> str:
+    return f"Ctrl-{chr(escape[0] | 0x40)}" if escape[0] < 0x20 else escape.decode()
+
+
+def _write(data: bytes) -> None:
+    with contextlib.suppress(OSError):
+        while data:
+            data = data[os.write(_STDOUT, data) :]

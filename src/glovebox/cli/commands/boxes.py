@@ -1,0 +1,186 @@
+"""`glovebox ls`, `stop`, `rm`, `pause` and `resume`: the boxes there are, and their life."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+
+from glovebox.cli.options import FAILED, USAGE, add_backend_argument
+
+if TYPE_CHECKING:
+    from glovebox.client.backend import BoxInfo, Sandbox
+
+_EVERYWHERE = "all of them."
+
+LS_EXAMPLES = """\
+examples:
+  glovebox ls                              the boxes of every backend
+  glovebox ls --backend docker --json      those in containers, for a program
+"""
+STOP_EXAMPLES = """\
+examples:
+  glovebox stop build                      end what runs in the box build
+  glovebox resume build                    start it again, with its files
+"""
+RM_EXAMPLES = """\
+examples:
+  glovebox rm build test                   these two
+  glovebox rm --all --backend process      every box that is a process
+"""
+PAUSE_EXAMPLES = """\
+examples:
+  glovebox pause build                     it uses no CPU
+  glovebox resume build                    and goes on where it was
+"""
+
+
+def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Give the command line these commands."""
+    _add_ls(commands)
+    _add_change(
+        commands,
+        "stop",
+        "end what runs in boxes",
+        STOP_EXAMPLES,
+        _stop,
+        "End everything that runs in boxes. Their files stay until the boxes are removed, and "
+        "`glovebox resume` starts them again.",
+    )
+    remove = _add_change(
+        commands,
+        "rm",
+        "remove boxes",
+        RM_EXAMPLES,
+        _delete,
+        "End boxes and remove what they leave, but no directory or volume that was given to them.",
+    )
+    remove.add_argument("--all", action="store_true", help="Every box of the backend, or of all.")
+    _add_change(
+        commands,
+        "pause",
+        "stop boxes for a while",
+        PAUSE_EXAMPLES,
+        _pause,
+        "Stop boxes for a while: they use no CPU, and go on with `glovebox resume`.",
+    )
+    _add_change(
+        commands,
+        "resume",
+        "let boxes go on after pause or stop",
+        PAUSE_EXAMPLES,
+        _resume,
+        "Let boxes go on after `glovebox pause`, or start them again after `glovebox stop`.",
+    )
+
+
+def _add_ls(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = commands.add_parser(
+        "ls",
+        help="list boxes",
+        description="List the boxes that are there, oldest first.",
+        epilog=LS_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add_backend_argument(parser, default=_EVERYWHERE)
+    parser.add_argument("--names", action="store_true", help="Only their names, one per line.")
+    parser.add_argument("--json", action="store_true", help="One JSON document in place of a table.")
+    parser.set_defaults(run=ls)
+
+
+def _add_change(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser],
+    name: str,
+    summary: str,
+    examples: str,
+    change: Callable[[Sandbox], Awaitable[None]],
+    description: str,
+) -> argparse.ArgumentParser:
+    parser = commands.add_parser(
+        name,
+        help=summary,
+        description=description,
+        epilog=examples,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("names", nargs="*" if name == "rm" else "+", metavar="BOX", help="Which boxes.")
+    add_backend_argument(parser, default=_EVERYWHERE)
+    parser.add_argument("--json", action="store_true", help="The names, as one JSON document.")
+    parser.set_defaults(run=change_boxes, change=change, all=False)
+    return parser
+
+
+def ls(arguments: argparse.Namespace) -> int:
+    """List them."""
+    from glovebox.cli import backends, console
+
+    async def listed() -> int:
+        found = await backends.boxes(arguments.backend, backends.settings())
+        if arguments.json:
+            console.print_json(found)
+        elif arguments.names:
+            print("".join(f"{info.name}\n" for info in found), end="")
+        else:
+            head = ("NAME", "BACKEND", "STATE", "AGE", "MADE OF", "URL")
+            console.print_table(head, [_row(info) for info in found])
+        return 0
+
+    return backends.finish(listed())
+
+
+def _row(info: BoxInfo) -> tuple[str, ...]:
+    from glovebox.cli.console import age
+
+    since = age(time.time() - info.created) if info.created else "-"
+    state = f"{info.state}, kept" if info.keep else info.state
+    return info.name, info.backend, state, since, info.image or info.workspace or "-", info.url or "-"
+
+
+def change_boxes(arguments: argparse.Namespace) -> int:
+    """Do the same to each of them; one that fails does not keep the others from it."""
+    from glovebox.cli import backends, console
+    from glovebox.errors import GloveboxError
+
+    if bool(arguments.names) == arguments.all:
+        console.say(f"{arguments.command} needs the names of boxes, or --all.")
+        return USAGE
+
+    async def changed() -> int:
+        settings = backends.settings()
+        wanted = [(name, arguments.backend) for name in arguments.names]
+        if arguments.all:
+            found = await backends.boxes(arguments.backend, settings)
+            wanted = [(info.name, info.backend) for info in found]
+        done = []
+        for name, place in wanted:
+            try:
+                async with backends.box(name, place, settings) as (_, sandbox):
+                    await arguments.change(sandbox)
+            except GloveboxError as error:
+                console.say(str(error))
+            else:
+                done.append(name)
+                if not arguments.json:
+                    print(name, flush=True)
+        if arguments.json:
+            console.print_json(done)
+        return 0 if len(done) == len(wanted) else FAILED
+
+    return backends.finish(changed())
+
+
+async def _stop(sandbox: Sandbox) -> None:
+    await sandbox.stop()
+
+
+async def _delete(sandbox: Sandbox) -> None:
+    await sandbox.delete()
+
+
+async def _pause(sandbox: Sandbox) -> None:
+    await sandbox.pause()
+
+
+async def _resume(sandbox: Sandbox) -> None:
+    await sandbox.resume()

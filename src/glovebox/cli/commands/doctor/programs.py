@@ -1,0 +1,130 @@
+"""Programs that boxes use when they are there."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from glovebox.box.vscode.installation import find_server
+from glovebox.errors import PluginFailed
+
+if TYPE_CHECKING:
+    from glovebox.cli.commands.doctor.result import Patient
+    from glovebox.settings.host import HostSettings
+
+_VSCODE_AREA = "Programs"
+
+
+def check_vscode(patient: Patient, settings: HostSettings) -> None:
+    """Look for the server that a box of this user would take."""
+    try:
+        server = find_server(settings.environment.get("GLOVEBOX_VSCODE", ""), settings.environment)
+    except PluginFailed as error:
+        found, _, advice = str(error).partition(". ")
+        patient.ill(_VSCODE_AREA, "VS Code server", found, f"For VS Code in process boxes: {advice}")
+    else:
+        patient.well(_VSCODE_AREA, "VS Code server", server.place)
+
+
+_AREA = "Programs"
+_SECONDS = 10.0
+_CHROMIUM = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome", "chrome")
+
+#: Program, how it tells its version, and what boxes do without it.
+_OPTIONAL = (
+    ("git", "--version", "Changes and repositories cannot be told of. Install git."),
+    ("tmux", "-V", "Shells cannot be held by tmux (--terminal tmux). Install tmux if you want that."),
+    ("rg", "--version", "Searching files is slower. Install ripgrep."),
+)
+
+
+def check(patient: Patient, settings: HostSettings) -> None:
+    """Look for every program."""
+    path = settings.environment.get("PATH", os.defpath)
+    _check_bash(patient, path)
+    for program, flag, advice in _OPTIONAL:
+        found = shutil.which(program, path=path)
+        if found is None:
+            patient.ill(_AREA, program, "not found", advice)
+        else:
+            patient.well(_AREA, program, _first_line([found, flag]) or found)
+    _check_bubblewrap(patient, path)
+    _check_chromium(patient, path, settings)
+
+
+def _check_bash(patient: Patient, path: str) -> None:
+    found = shutil.which("bash", path=path)
+    if found is None:
+        patient.ill(_AREA, "bash", "not found", "Shells are bash. Install it.", needed_by=("process",))
+        return
+    version = _first_line([found, "-c", "echo $BASH_VERSION"])
+    numbers = [int(part) for part in version.split("(")[0].split(".")[:2] if part.isdecimal()]
+    if numbers < [5, 1]:
+        patient.ill(
+            _AREA, "bash", f"{version} at {found}", "Some hooks of shells need 5.1 or newer. Update bash."
+        )
+    else:
+        patient.well(_AREA, "bash", f"{version} at {found}")
+
+
+def _check_bubblewrap(patient: Patient, path: str) -> None:
+    found = shutil.which("bwrap", path=path)
+    if found is None:
+        patient.ill(_AREA, "bubblewrap", "not found", "Install bubblewrap for --isolation bubblewrap.")
+        return
+    try:
+        done = subprocess.run(
+            [found, "--ro-bind", "/", "/", "true"], capture_output=True, text=True, timeout=_SECONDS
+        )
+        problem = done.stderr.strip() or f"exit status {done.returncode}" if done.returncode else ""
+    except (OSError, subprocess.TimeoutExpired) as error:
+        problem = str(error)
+    if problem:
+        patient.ill(
+            _AREA,
+            "bubblewrap",
+            f"{found} does not work: {problem}",
+            "It needs user namespaces, which the kernel or an AppArmor profile may keep from it.",
+        )
+    else:
+        from glovebox.backends.process.bubblewrap import SHARED
+
+        patient.well(_AREA, "bubblewrap", f"{_first_line([found, '--version'])}, works. {SHARED}")
+
+
+def _check_chromium(patient: Patient, path: str, settings: HostSettings) -> None:
+    chosen = settings.environment.get("GLOVEBOX_CHROMIUM", "")
+    for name in (chosen,) if chosen else _CHROMIUM:
+        if found := shutil.which(name, path=path):
+            patient.well(_AREA, "Chromium", found)
+            break
+    else:
+        cache = Path(
+            settings.environment.get("PLAYWRIGHT_BROWSERS_PATH") or settings.home / ".cache/ms-playwright"
+        )
+        own = sorted(cache.glob("chromium-*"))
+        if own and not chosen:
+            patient.well(_AREA, "Chromium", f"Playwright's, at {own[-1]}")
+        else:
+            patient.ill(
+                _AREA,
+                "Chromium",
+                f"GLOVEBOX_CHROMIUM is {chosen!r}, and there is no program there" if chosen else "not found",
+                "For a browser in process boxes, install it, or run: playwright install --with-deps chromium",
+            )
+    if find_spec("playwright") is None:
+        patient.ill(_AREA, "Playwright", "not installed", "pip install 'glovebox-runtime[browser]'")
+    else:
+        patient.well(_AREA, "Playwright", "installed")
+
+
+def _first_line(command: list[str]) -> str:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return next(iter(done.stdout.splitlines()), "").strip()

@@ -1,0 +1,1 @@
+"""The HTTP connection to a box: requests, retries, streams."""

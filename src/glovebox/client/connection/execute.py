@@ -1,0 +1,198 @@
+"""An action on its way to a box: it is carried out once, however often the connection breaks."""
+
+from __future__ import annotations
+
+import functools
+import time
+import typing
+import uuid
+from typing import Any
+
+import msgspec
+
+from glovebox.client.connection.answers import decoded, envelope, fits, observation_of
+from glovebox.client.connection.http import Connection, deadline
+from glovebox.client.connection.retry import Lost, Patience
+from glovebox.errors import (
+    BadAnswer,
+    BoxUnreachable,
+    Interrupted,
+    KeyReused,
+    UnsupportedAction,
+    WrongArguments,
+)
+from glovebox.protocol.actions import AgentThinkAction, CmdRunAction
+from glovebox.protocol.base import Action, Message, Observation, ObservationT
+from glovebox.protocol.observations import (
+    AgentThinkObservation,
+    ErrorObservation,
+    NullObservation,
+    UserRejectObservation,
+)
+
+#: What a box that is slow to answer gets beyond the action's own limit.
+GRACE_SECONDS = 5.0
+BAD_ACTION = "AGENT_ERROR$BAD_ACTION"
+#: Actions of the contract that no box carries out: they are notes of the agent to itself.
+_NOTES = frozenset({
+    "null", "think", "finish", "reject", "delegate", "recall", "change_agent_state", "message", "system",
+    "condensation", "condensation_request", "task_tracking", "loop_recovery",
+})  # fmt: skip
+_REJECTED = "Action has been rejected by the user! Waiting for further user input."
+_UNCONFIRMED = "The action awaits confirmation, and was not carried out."
+_RESTARTED = (
+    "The box was restarted while this action was under way, and whether it took effect is not known. "
+    "Look, and send it again."
+)
+
+
+class _ServerInfo(Message):
+    uptime: float
+
+
+def wire_form(action: Action[Any]) -> dict[str, Any]:
+    """The envelope that a box is sent, without extensions of the contract that say nothing."""
+    args = msgspec.to_builtins(action)
+    timeout = args.pop("timeout")
+    for name, default in _extensions(type(action)):
+        if getattr(action, name) == default:
+            del args[name]
+    return {"message": action.message, "action": action.action, "args": args, "timeout": timeout}
+
+
+@functools.cache
+def _extensions(action: type[Action[Any]]) -> list[tuple[str, Any]]:
+    """Looked up once: it takes longer than all the rest of a call."""
+    fields = msgspec.structs.fields(action)
+    return [(field.name, field.default) for field in fields if field.name in action.extensions]
+
+
+def limited(action: Action[ObservationT], timeout: float) -> Action[ObservationT]:
+    """The action with a time limit: its own, or the usual one.
+
+    Raises:
+        WrongArguments: it insists on blocking, and says not for how long.
+    """
+    if action.timeout is not None:
+        return action
+    if isinstance(action, CmdRunAction) and action.blocking:
+        raise WrongArguments("Blocking command with no timeout set")
+    return msgspec.structs.replace(action, timeout=timeout)
+
+
+def unasked(action: Action[Any]) -> Observation | None:
+    """The answer to an action that no box is asked for, in the contract's words; None for all others."""
+    if action.action in _NOTES:
+        if isinstance(action, AgentThinkAction):
+            return AgentThinkObservation(content="Your thought has been logged.")
+        return NullObservation()
+    state = getattr(action, "confirmation_state", "confirmed")
+    if state == "awaiting_confirmation":
+        return NullObservation()
+    return UserRejectObservation(content=_REJECTED) if state == "rejected" else None
+
+
+def answered_here(action: Action[ObservationT]) -> ObservationT | ErrorObservation | None:
+    """The same for callers that count on the type of the answer."""
+    answer = unasked(action)
+    if answer is None:
+        return None
+    if fits(action, answer):
+        return typing.cast("ObservationT", answer)
+    if action.action in _NOTES:
+        why = f"Action {action.action} is not supported in the current runtime."
+    else:
+        why = answer.content or _UNCONFIRMED
+    return ErrorObservation(content=why, error_id=BAD_ACTION)
+
+
+async def execute(
+    connection: Connection, action: Action[ObservationT], timeout: float
+) -> ObservationT | ErrorObservation:
+    """What an action came to.
+
+    Raises:
+        GloveboxError: it could not be carried out; its class says why.
+    """
+    answer = answered_here(action)
+    if answer is not None:
+        return answer
+    action = limited(action, timeout)
+    order = KeyedRequest(connection, action)
+    async with deadline(order.limit, too_late(action)):
+        while True:
+            try:
+                body = await connection.once("POST", "/execute_action", body=order.body)
+                break
+            except Lost as lost:
+                await order.again(lost)
+    return observation_of(action, envelope(body))
+
+
+def too_late(action: Action[Any]) -> str:
+    """What is said of an action that is not answered, in the contract's words."""
+    return f"Runtime failed to return execute_action before the requested timeout of {action.timeout}s"
+
+
+class KeyedRequest:
+    """What is asked of a box, under a key that the box remembers: sent again, it is not done again."""
+
+    def __init__(self, connection: Connection, action: Action[Any], *, details: bool = False) -> None:
+        assert action.timeout is not None
+        #: Seconds in which it has to be answered.
+        self.limit = action.timeout + GRACE_SECONDS
+        self._connection = connection
+        self._patience = Patience(connection.patience, time.monotonic() + self.limit)
+        self._asked: dict[str, Any] = {"action": wire_form(action)}
+        if details:
+            self._asked["details"] = True
+        self._renew()
+
+    def _renew(self) -> None:
+        self._key = uuid.uuid4().hex
+        #: Whether the box may have it, and since when.
+        self._sent, self._since = False, time.monotonic()
+        self.body = msgspec.json.encode({**self._asked, "idempotency_key": self._key})
+
+    async def again(self, lost: Lost) -> None:
+        """Make sure that sending `body` again does no harm, after a pause.
+
+        Raises:
+            Interrupted: the box was restarted and does not remember, so that nobody knows.
+            BoxUnreachable: it has been tried for long enough, or the box takes no notice of keys.
+        """
+        self._sent = self._sent or lost.sent
+        while True:
+            await self._patience.wait(lost)
+            if not self._sent:
+                self._since = time.monotonic()
+                return
+            try:
+                if not await self._is_known(lost):
+                    await self._check_not_forgotten(lost)
+                    self._renew()
+            except Lost as again:
+                lost = again
+            else:
+                self._patience.answered()
+                return
+
+    async def _is_known(self, lost: Lost) -> bool:
+        """Whether the box has got the action. If it has not, it will never take it under this key."""
+        # The key is claimed for something that no box does: only one that knows it already objects.
+        claim = msgspec.json.encode({"action": {"action": "null", "args": {}}, "idempotency_key": self._key})
+        try:
+            await self._connection.once("POST", "/execute_action", body=claim)
+        except KeyReused:
+            return True
+        except UnsupportedAction:
+            return False
+        except BadAnswer:
+            pass
+        raise BoxUnreachable(str(lost)) from lost
+
+    async def _check_not_forgotten(self, lost: Lost) -> None:
+        """That the action never arrived, not that it was forgotten."""
+        info = decoded(await self._connection.once("GET", "/server_info"), _ServerInfo)
+        if info.uptime < time.monotonic() - self._since:
+            raise Interrupted(_RESTARTED) from lost

@@ -1,0 +1,294 @@
+"""The HTTP connection to a box: deadlines, typed errors, and asking again where that is safe."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import io
+import ipaddress
+import socket
+import time
+from collections.abc import AsyncGenerator, Iterator, Mapping
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+import aiohttp
+
+from glovebox import __version__
+from glovebox.client.backend import Address
+from glovebox.client.connection.answers import ERROR_HEADER, error_of
+from glovebox.client.connection.retry import PATIENCE, Lost, Patience
+from glovebox.errors import (
+    BadAnswer,
+    BoxUnreachable,
+    ClientError,
+    DeadlineExceeded,
+    GloveboxError,
+    NotConnected,
+)
+
+#: The most bytes of an answer that is held in memory: what a box says must not exhaust its host.
+MOST_BYTES = 256 << 20
+#: Seconds of silence after which a stream is dead: a box says something every 15.
+SILENCE = 50.0
+_CONNECT_LIMIT = 10.0
+#: What proxies say for a box that they do not reach right now, or that takes longer than they wait.
+_TEMPORARY = frozenset({429, 502, 503, 504})
+_REPEATABLE = frozenset({"GET", "HEAD"})
+_PIECE = 262_144
+
+
+class Connection:
+    """Asks one box. It belongs to the event loop it was made in, and any number of calls may be under way."""
+
+    def __init__(self, address: Address, *, patience: float = PATIENCE) -> None:
+        self.address = address
+        self.patience = patience
+        self._session = aiohttp.ClientSession(
+            # No limit: a stream holds its connection for as long as it is followed.
+            connector=aiohttp.TCPConnector(limit=0, socket_factory=_socket),
+            # Deadlines are set per call; the box is trusted with none of the client's cookies.
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_LIMIT),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            # A proxy is for reaching other machines.
+            trust_env=not is_loopback(address.url),
+            auto_decompress=False,
+            headers={"User-Agent": f"glovebox/{__version__}", "Accept-Encoding": "identity"},
+        )
+
+    def move(self, address: Address) -> None:
+        """Go on with the box at another address, also with calls that are under way."""
+        self.address = address
+
+    async def close(self) -> None:
+        """Break off what is under way. Idempotent."""
+        await self._session.close()
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+        limit: float = 60.0,
+    ) -> bytes:
+        """The body of the answer, which may be waited for until `limit` seconds are over.
+
+        What only reads is asked again when the connection breaks; anything else only if nothing was sent.
+
+        Raises:
+            GloveboxError: the box refused, or did not answer in time; its class says why.
+        """
+        patience = Patience(self.patience, time.monotonic() + limit)
+        async with deadline(limit, f"{method} {path} was not answered within {limit:g} seconds."):
+            while True:
+                try:
+                    return await self.once(method, path, query=query, body=body)
+                except Lost as lost:
+                    if lost.sent and method not in _REPEATABLE:
+                        raise
+                    await patience.wait(lost)
+
+    async def once(
+        self, method: str, path: str, *, query: Mapping[str, str] | None = None, body: Any = None
+    ) -> bytes:
+        """One attempt without a deadline.
+
+        Raises:
+            Lost: the connection could not be made, or broke.
+            GloveboxError: the box refused.
+        """
+        response = await self.open(method, path, query=query, body=body)
+        try:
+            with self._broken():
+                return await _read(response)
+        finally:
+            response.release()
+
+    async def open(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: Any = None,
+        headers: Mapping[str, str] | None = None,
+        silence: float | None = None,
+    ) -> aiohttp.ClientResponse:
+        """An answer that begins well, to be read with `piece` and released.
+
+        `silence` is how many seconds may pass between two pieces.
+
+        Raises:
+            Lost: the connection could not be made, or broke.
+            GloveboxError: the box refused.
+        """
+        sent = dict(headers or {})
+        if self.address.key:
+            sent["X-Session-API-Key"] = self.address.key
+        if isinstance(body, bytes):
+            sent["Content-Type"] = "application/json"
+            if len(body) > _PIECE:  # goes out in pieces, and lets others speak in between
+                body = io.BytesIO(body)
+        with self._broken():
+            response = await self._session.request(
+                method,
+                self.address.url.rstrip("/") + path,
+                params=query,
+                data=body,
+                headers=sent,
+                # Following one would hand the key to whoever is named there.
+                allow_redirects=False,
+                timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_LIMIT, sock_read=silence),
+            )
+        if response.status < 300:
+            return response
+        try:
+            with self._broken():
+                raise self._refusal(response, await _read(response))
+        finally:
+            response.release()  # which closes the connection unless all was read
+
+    async def upload(
+        self, path: str, *, query: Mapping[str, str] | None, form: aiohttp.FormData, limit: float
+    ) -> bytes:
+        """Send a form, a piece at a time, and give the body of the answer. It is tried once.
+
+        Raises:
+            GloveboxError: the box refused, or did not take it in time; its class says why.
+        """
+        async with deadline(limit, f"POST {path} was not answered within {limit:g} seconds."):
+            return await self.once("POST", path, query=query, body=form)
+
+    async def download(
+        self, path: str, *, query: Mapping[str, str] | None, limit: float
+    ) -> AsyncGenerator[bytes, None]:
+        """The body of an answer, a piece at a time.
+
+        Raises:
+            GloveboxError: the box refused, or did not send all in time; its class says why.
+        """
+        end = time.monotonic() + limit
+        late = f"GET {path} was not answered within {limit:g} seconds."
+        async with deadline(limit, late):
+            response = await self._opened(path, query, Patience(self.patience, end))
+        try:
+            while True:
+                async with deadline(end - time.monotonic(), late):
+                    piece = await self.piece(response)
+                if not piece:
+                    return
+                yield piece
+        finally:
+            response.release()
+
+    async def _opened(
+        self, path: str, query: Mapping[str, str] | None, patience: Patience
+    ) -> aiohttp.ClientResponse:
+        while True:
+            try:
+                return await self.open("GET", path, query=query)
+            except Lost as lost:
+                await patience.wait(lost)
+
+    async def piece(self, response: aiohttp.ClientResponse) -> bytes:
+        """The next bytes of an answer; none at the end.
+
+        Raises:
+            Lost: the connection broke.
+        """
+        with self._broken():
+            return await response.content.readany()
+
+    def _refusal(self, response: aiohttp.ClientResponse, body: bytes) -> GloveboxError:
+        status = response.status
+        if status in _TEMPORARY and ERROR_HEADER not in response.headers:
+            return Lost(f"The box at {self.shown} is not reached: {status} {response.reason}", sent=True)
+        if status < 400:
+            return BadAnswer(f"{self.shown} sends its callers elsewhere ({status}): it is not a box.")
+        return error_of(status, response.headers, body)
+
+    @property
+    def shown(self) -> str:
+        """The address as it may be shown: without a password."""
+        parts = urlsplit(self.address.url)
+        return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+
+    @contextlib.contextmanager
+    def _broken(self) -> Iterator[None]:
+        """Turn what the library raises into what callers are told."""
+        try:
+            yield
+        except aiohttp.InvalidURL as error:
+            raise BadAnswer(f"{self.shown} is not an address.") from error
+        except aiohttp.ClientSSLError as error:  # asking again would not change it
+            raise BoxUnreachable(f"The box at {self.shown} cannot be trusted: {error}") from error
+        except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
+            raise self._lost(error, sent=False) from error
+        except aiohttp.ClientHttpProxyError as error:
+            raise self._lost(error, sent=False) from error
+        except aiohttp.ClientResponseError as error:  # not even HTTP
+            raise BadAnswer(f"What answers at {self.shown} is not a box: {error.message}") from error
+        except (aiohttp.ClientError, ConnectionError) as error:
+            raise self._lost(error, sent=True) from error
+        except RuntimeError as error:
+            if not self._session.closed:
+                raise
+            raise NotConnected("The runtime is closed.") from error
+
+    def _lost(self, error: Exception, *, sent: bool) -> ClientError:
+        if self._session.closed:
+            return NotConnected("The runtime was closed while this was under way.")
+        return Lost(f"The box at {self.shown} does not answer: {error or type(error).__name__}", sent=sent)
+
+
+@contextlib.asynccontextmanager
+async def deadline(seconds: float, message: str) -> AsyncGenerator[None, None]:
+    """Whatever is done here ends in time.
+
+    Raises:
+        DeadlineExceeded: it did not.
+    """
+    try:
+        async with asyncio.timeout(seconds):
+            yield
+    except DeadlineExceeded:
+        raise
+    except TimeoutError as error:
+        raise DeadlineExceeded(message) from error
+
+
+def is_loopback(url: str) -> bool:
+    """Whether an address is one of this machine itself."""
+    host = urlsplit(url).hostname or ""
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+async def _read(response: aiohttp.ClientResponse) -> bytes:
+    """A whole body, unless it is too large for that."""
+    length = response.content_length
+    if length is not None and length <= _PIECE:
+        return await response.read()
+    data = bytearray()
+    async for piece in response.content.iter_any():
+        data += piece
+        if len(data) > MOST_BYTES:
+            raise BadAnswer(f"An answer of more than {MOST_BYTES >> 20} MB is not taken.")
+    return bytes(data)
+
+
+def _socket(info: aiohttp.AddrInfoType) -> socket.socket:
+    """A socket that notices when the other machine is gone, also while nothing is said for minutes."""
+    family, kind, protocol, _, _ = info
+    made = socket.socket(family, kind, protocol)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3)):
+        if hasattr(socket, name):
+            made.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+    return made

@@ -1,0 +1,1 @@
+"""Files to a box and from it."""

@@ -1,0 +1,44 @@
+"""The seam between a box and the VS Code window that carries out what it is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol, TypeVar
+
+from glovebox.protocol.window import Answer, FailureCode, Order, Window
+
+AnswerT = TypeVar("AnswerT", bound=Answer)
+
+#: Seconds that a window has for an order that is no command.
+LIMIT = 30.0
+
+
+class OrderRefused(Exception):
+    """The window says no, or that it did not work; the text is for whoever asked."""
+
+    def __init__(self, code: FailureCode, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class Hands(Protocol):
+    """A window that carries out orders. A break of its connection is waited for, up to the grace time."""
+
+    @property
+    def window(self) -> Window:
+        """The window, as it is now."""
+
+    async def do(
+        self,
+        order: Order,
+        answer: type[AnswerT],
+        *,
+        limit: float | None = LIMIT,
+        printed: Callable[[str], None] | None = None,
+    ) -> AnswerT:
+        """What an order came to; `printed` hears what it prints. Cancelling it tells the window.
+
+        Raises:
+            Refused: the window says no.
+            WindowError: it cannot be asked, is lost, did not answer within `limit`, or makes no sense.
+        """

@@ -1,0 +1,103 @@
+"""Finds the calls in what a model has put out, whichever format it has."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
+
+from glovebox.errors import NotAToolCall
+from glovebox.protocol.tools.base import ToolCall, ToolResult
+from glovebox.protocol.tools.formats import anthropic, chat, gemini, mcp, openhands, responses
+
+ACCEPTED = (
+    "There is no tool call in this. Send one as a model emits it, or a list, a message or a whole response "
+    "that holds some: OpenAI Chat Completions (tool_calls), OpenAI Responses (function_call items), "
+    "Anthropic (tool_use blocks), Gemini (functionCall parts), MCP (tools/call, or name and arguments), or "
+    "OpenHands (tool_call_metadata with its model_response)."
+)
+
+
+class Format(Protocol):
+    """What a module of a format has."""
+
+    def items(self, body: dict[str, Any]) -> list[Any] | None:
+        """What a message or a whole response holds; None if the body is none."""
+
+    def call(self, item: dict[str, Any]) -> ToolCall | None:
+        """The call that an item is; None if it is something else."""
+
+    def result(self, item: dict[str, Any], call: ToolCall, result: ToolResult) -> dict[str, Any]:
+        """The answer to the item."""
+
+    def appended(self, results: list[dict[str, Any]]) -> Any:
+        """The answer to a message or a whole response."""
+
+
+class LocatedCall(NamedTuple):
+    """A call, and where it was found."""
+
+    format: Format
+    item: dict[str, Any]
+    call: ToolCall
+
+
+#: Those with the plainest marks first.
+FORMATS: tuple[Format, ...] = (openhands, chat, responses, anthropic, gemini, mcp)
+
+
+class Batch:
+    """The calls of one turn, and how they are answered."""
+
+    def __init__(self, found: Sequence[LocatedCall], shape: str) -> None:
+        """`shape`: one, list or message."""
+        self._found = found
+        self._shape = shape
+
+    @property
+    def calls(self) -> list[ToolCall]:
+        """The calls, in their order."""
+        return [found.call for found in self._found]
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """What OpenHands knows the first call by, with everything that came of this."""
+        first = self._found[0]
+        came = first.item.get("tool_call_metadata")
+        metadata = {"function_name": first.call.name, "tool_call_id": first.call.id}
+        return {**metadata, **came} if isinstance(came, dict) else metadata
+
+    def answer(self, results: Sequence[ToolResult]) -> Any:
+        """The results, in the calls' order, in the shape that the calls came in."""
+        pairs = zip(self._found, results, strict=True)
+        told = [one.format.result(one.item, one.call, result) for one, result in pairs]
+        if self._shape == "message":
+            return self._found[0].format.appended(told)
+        return told if self._shape == "list" else told[0]
+
+
+def read_calls(body: Any) -> Batch:
+    """The calls in a body.
+
+    Raises:
+        NotAToolCall: there is none.
+    """
+    if isinstance(body, list):
+        found = [one for item in body if (one := _one(item, FORMATS))]
+        if found:
+            return Batch(found, "list")
+    if isinstance(body, dict):
+        for format_ in FORMATS:
+            found = [one for item in format_.items(body) or () if (one := _one(item, (format_,)))]
+            if found:
+                return Batch(found, "message")
+        if alone := _one(body, FORMATS):
+            return Batch([alone], "one")
+    raise NotAToolCall(ACCEPTED)
+
+
+def _one(item: Any, formats: Sequence[Format]) -> LocatedCall | None:
+    if isinstance(item, dict):
+        for format_ in formats:
+            if call := format_.call(item):
+                return LocatedCall(format_, item, call)
+    return None
