@@ -23,7 +23,6 @@ class Mask:
         self._secrets = sorted(long, key=len, reverse=True)
 
     def __call__(self, text: str) -> str:
-        """The text without them."""
         for secret in self._secrets:
             text = text.replace(secret, "***")
         return text

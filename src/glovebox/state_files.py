@@ -109,7 +109,6 @@ class LineFile:
         self.size = fresh.size
 
     def close(self) -> None:
-        """Close the file."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1

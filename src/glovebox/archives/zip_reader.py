@@ -160,7 +160,6 @@ class _Excerpt:
         self._at = 0
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Go to a place."""
         if whence == io.SEEK_SET and offset < 0:
             raise ValueError(f"negative seek value {offset}")
         at = (0, self._at, self._start + len(self._tail))[whence] + offset
@@ -170,15 +169,12 @@ class _Excerpt:
         return at
 
     def tell(self) -> int:
-        """Where it is."""
         return self._at
 
     def seekable(self) -> bool:
-        """It is."""
         return True
 
     def read(self, size: int = -1) -> bytes:
-        """Bytes from there on."""
         if size < 0:
             size = self._start + len(self._tail)
         data = b""

@@ -69,7 +69,6 @@ class RemoteSandbox(FoundSandbox):
 
     @property
     def address(self) -> Address:
-        """Where it answers."""
         return self._address
 
     @property
@@ -83,7 +82,6 @@ class RemoteSandbox(FoundSandbox):
         return {}
 
     async def info(self) -> BoxInfo:
-        """How it is now."""
         from glovebox.client.connection.http import Connection
 
         connection = Connection(self._address)
@@ -118,7 +116,6 @@ class RemoteBackend:
 
     @property
     def name(self) -> str:
-        """Its name."""
         return NAME
 
     async def start(self, spec: BoxSpec, report: ProgressReport) -> RemoteSandbox:
@@ -159,8 +156,7 @@ class RemoteBackend:
         """Nothing here is ours to remove."""
         return []
 
-    async def close(self) -> None:
-        """Nothing is open."""
+    async def close(self) -> None: ...
 
     def _check(self) -> None:
         parts = urlsplit(self._address.url)

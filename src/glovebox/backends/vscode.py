@@ -121,7 +121,6 @@ class WindowSandbox(FoundSandbox):
         return {}
 
     async def info(self) -> BoxInfo:
-        """How it is now."""
         try:
             found = await self._hub.windows(id=self.name)
         except NoHub:
@@ -151,7 +150,6 @@ class VSCodeBackend:
 
     @property
     def name(self) -> str:
-        """Its name."""
         return NAME
 
     async def start(self, spec: BoxSpec, report: ProgressReport) -> WindowSandbox:
@@ -204,8 +202,7 @@ class VSCodeBackend:
         """Nothing here is ours to remove."""
         return []
 
-    async def close(self) -> None:
-        """Nothing is open."""
+    async def close(self) -> None: ...
 
     async def _hub(self) -> _Hub:
         url, key = self._settings.hub_url.rstrip("/"), self._settings.hub_key

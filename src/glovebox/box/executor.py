@@ -58,11 +58,9 @@ class Outcome(NamedTuple):
 class Observer(Protocol):
     """Who is told of every action, on the way of every action: it must be quick and never raise."""
 
-    def started(self, action: Action[Any], call: Call) -> None:
-        """An action begins."""
+    def started(self, action: Action[Any], call: Call) -> None: ...
 
-    def finished(self, outcome: Outcome) -> None:
-        """It ended."""
+    def finished(self, outcome: Outcome) -> None: ...
 
 
 #: `async def handler(action: SomeAction, call: Call) -> SomeObservation | ErrorObservation`
@@ -87,7 +85,6 @@ class Executor:
         self._observers = tuple(observers)
 
     def call(self, action_id: str | None = None, *, resumed: bool = False) -> Call:
-        """An execution to come."""
         return Call(action_id or uuid.uuid4().hex, self.events, resumed=resumed)
 
     async def execute(

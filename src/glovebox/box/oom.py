@@ -81,7 +81,6 @@ class OomWatch:
             close()
 
     def mark(self) -> OomCount:
-        """This moment."""
         if not self._opened:
             self.open()
         self._read_log()

@@ -40,8 +40,7 @@ class PluginOwner(Protocol):
     def plugins(self) -> list[Plugin]:
         """All plugins of this box."""
 
-    def report(self) -> list[PluginInfo]:
-        """How they are."""
+    def report(self) -> list[PluginInfo]: ...
 
     def crashed(self, name: str, reason: str) -> None:
         """A plugin cannot go on as it is."""

@@ -96,7 +96,6 @@ class PluginLife:
             self.refuse(f"It could not be made: {_told(problem)}", problem)
 
     def refuse(self, reason: str, problem: BaseException | None = None) -> None:
-        """Do without it."""
         self.plugin, self.handlers, self.refusals, self.endpoints = None, {}, {}, []
         self._failed(reason, problem)
 
@@ -158,7 +157,6 @@ class PluginLife:
         await asyncio.wait([self._go(again=True)])
 
     async def stop(self) -> None:
-        """End it."""
         was = self.state
         if self._starting is not None and not self._starting.done():
             self._starting.cancel()

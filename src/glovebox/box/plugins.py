@@ -126,7 +126,6 @@ class Plugins:
         return {action: handler for life in self._lives.values() for action, handler in life.refusals.items()}
 
     def endpoints(self) -> list[Endpoint | Socket]:
-        """The endpoints of all."""
         return [
             endpoint if life.first else _served_after(life, endpoint)
             for life in self._lives.values()

@@ -55,7 +55,6 @@ class Replays:
             self._load(self._file)
 
     def close(self) -> None:
-        """Close the file."""
         if self._file is not None:
             self._file.close()
 

@@ -19,12 +19,10 @@ class Launched(Protocol):
     """The process that is to hold shells and all the others, started before the rest of the box is loaded."""
 
     @property
-    def process(self) -> subprocess.Popen[bytes]:
-        """The process."""
+    def process(self) -> subprocess.Popen[bytes]: ...
 
     @property
-    def connection(self) -> socket.socket:
-        """The way to it."""
+    def connection(self) -> socket.socket: ...
 
     def order(self, arguments: list[str]) -> None:
         """Tell it what to do. Without that it ends with whoever started it."""

@@ -65,8 +65,7 @@ class Sessions(Protocol):
     async def end(self, name: str) -> None:
         """End a session and everything in it."""
 
-    async def create(self, name: str) -> object:
-        """Open a session."""
+    async def create(self, name: str) -> object: ...
 
 
 class Toolbox:

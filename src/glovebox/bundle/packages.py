@@ -162,7 +162,6 @@ def _copy(found: Iterable[Distribution], target: Path, stop: Stop) -> None:
 
 
 def _install(wanted: Sequence[Requirement], target: Path, stop: Stop) -> None:
-    """Let pip get them."""
     if importlib.util.find_spec("pip") is None:
         raise NoBundle(
             f"What a box needs is not installed here, and there is no pip to get it: "

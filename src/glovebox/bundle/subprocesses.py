@@ -26,7 +26,6 @@ class Stop:
         self._event = threading.Event()
 
     def set(self) -> None:
-        """Break it off soon."""
         self._event.set()
 
     def check(self, wait: float = 0.0) -> None:

@@ -45,11 +45,9 @@ class ProgressReport(Protocol):
 class Silent:
     """A report that nobody hears."""
 
-    def status(self, status: RuntimeStatus, message: str = "", level: Level = "info") -> None:
-        """Nobody hears it."""
+    def status(self, status: RuntimeStatus, message: str = "", level: Level = "info") -> None: ...
 
-    def progress(self, step: str, done: int, total: int | None) -> None:
-        """Nobody hears it."""
+    def progress(self, step: str, done: int, total: int | None) -> None: ...
 
 
 class Address(Message):
@@ -97,8 +95,7 @@ class Sandbox(Protocol):
     def ports(self) -> Mapping[int, str]:
         """Under which address the host reaches each published port of the box."""
 
-    async def info(self) -> BoxInfo:
-        """How it is now."""
+    async def info(self) -> BoxInfo: ...
 
     async def pause(self) -> None:
         """Stop it for a while: it uses no CPU, and goes on with `resume`. Idempotent.

@@ -26,7 +26,6 @@ class Facts:
 
     @property
     def url(self) -> str:
-        """Where the box answers."""
         return self._box().address.url
 
     @property

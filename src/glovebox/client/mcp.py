@@ -56,12 +56,10 @@ class Reached(BoxClient, Protocol):
     """A box whose address and key are known."""
 
     @property
-    def url(self) -> str:
-        """Where it answers."""
+    def url(self) -> str: ...
 
     @property
-    def session_api_key(self) -> str | None:
-        """The key it wants."""
+    def session_api_key(self) -> str | None: ...
 
 
 class _Update(Message):

@@ -214,7 +214,6 @@ class Runtime(Facts, Verbs, Chores):
 
     @property
     def runtime_initialized(self) -> bool:
-        """Whether it is connected."""
         return self._ready
 
     def _box(self) -> Sandbox:
@@ -336,7 +335,6 @@ class Runtime(Facts, Verbs, Chores):
         return self._asked().download(path, query=query, limit=limit)
 
     async def alive(self) -> bool:
-        """Whether the box answers."""
         connection = self._asked()
         try:
             await connection.request("GET", "/alive", limit=_ALIVE_LIMIT)

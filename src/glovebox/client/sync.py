@@ -257,12 +257,10 @@ class SyncRuntime(Facts):
 
     @property
     def status(self) -> RuntimeStatus:
-        """How far it is."""
         return self._runtime.report.last
 
     @property
     def runtime_initialized(self) -> bool:
-        """Whether it is connected."""
         return self._runtime.runtime_initialized
 
     def _box(self) -> Sandbox:

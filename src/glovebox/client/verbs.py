@@ -116,7 +116,6 @@ class Verbs:
     async def read(
         self: _Executes, path: str | FileReadAction, **fields: Unpack[ReadFields]
     ) -> FileReadObservation | ErrorObservation:
-        """Read a file."""
         return await self.execute(made(FileReadAction, path, "path", fields))
 
     async def write(

@@ -64,7 +64,6 @@ class Stream(Response):
         self._quiet = True
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send until it ends."""
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
         sending = asyncio.ensure_future(self._send_all(send))
         ends: list[asyncio.Future[Any]] = [sending, asyncio.ensure_future(disconnected(receive))]

@@ -68,7 +68,6 @@ class SocketMiddleware:
         self._sockets = sockets
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Hand it on."""
         theirs = scope.get("path", "").startswith(SOCKETS)
         await (self._sockets if theirs else self._app)(scope, receive, send)
 
@@ -81,7 +80,6 @@ class Boxes:
         self._windows = windows
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Hand it on."""
         window_id = _window_id(scope)
         try:
             app = await self._windows.app(window_id) if window_id else None
@@ -108,7 +106,6 @@ class MissingWindowPage:
         self._windows = windows
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Say it."""
         app = self._app
         if window_id := _window_id(scope):
             try:

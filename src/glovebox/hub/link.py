@@ -45,8 +45,7 @@ class Peer(Protocol):
     async def send(self, event: str, data: Any, acknowledged: Callable[..., None] | None = None) -> None:
         """Send something; it is not waited for until it arrives."""
 
-    async def close(self) -> None:
-        """End it."""
+    async def close(self) -> None: ...
 
 
 class _Pending:
@@ -73,7 +72,6 @@ class _Pending:
         self.half = ""
 
     def fail(self, error: Exception) -> None:
-        """It comes to nothing."""
         if not self.outcome.done():
             self.outcome.set_exception(error)
 
@@ -172,7 +170,6 @@ class WindowLink:
     # The connection.
 
     def connected(self, peer: Peer) -> None:
-        """There is a connection."""
         self._peer, self._met = peer, False
 
     def disconnected(self) -> None:

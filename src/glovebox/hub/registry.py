@@ -146,7 +146,6 @@ class Registry:
         return entry
 
     def disconnected(self, entry: WindowEntry) -> None:
-        """Its socket is closed."""
         entry.connected = False
         entry.since = self._clock()
 
@@ -162,7 +161,6 @@ class Registry:
         entry.silent = False
 
     def remove(self, entry: WindowEntry, why: str) -> None:
-        """It is gone."""
         if self._entries.pop(entry.id, None) is not None:
             self._gone[entry.id] = why
             for oldest in list(self._gone)[:-MOST_GONE]:
@@ -220,7 +218,6 @@ class Registry:
         return list(self._entries.values())
 
     def status(self, entry: WindowEntry) -> WindowStatus:
-        """How it is."""
         if not entry.connected:
             return "away" if entry.met else "waiting"
         if entry.silent:
@@ -240,7 +237,6 @@ class Registry:
     # Over a restart.
 
     def remembered(self) -> list[Remembered]:
-        """What to keep."""
         return [
             Remembered(
                 id=one.id,

@@ -39,7 +39,6 @@ class _Json:
 
     @staticmethod
     def loads(text: str | bytes) -> Any:
-        """What it says."""
         try:
             return json.loads(text)
         except RecursionError:
@@ -64,11 +63,9 @@ class _Socket:
         self._sid = sid
 
     async def send(self, event: str, data: Any, acknowledged: Callable[..., None] | None = None) -> None:
-        """Send something."""
         await self._server.emit(event, data, to=self._sid, callback=acknowledged)
 
     async def close(self) -> None:
-        """End it."""
         await self._server.disconnect(self._sid)
 
 

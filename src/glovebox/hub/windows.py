@@ -141,7 +141,6 @@ class Windows:
         return await self._open[self._registry.find(window_id).id].box.app()
 
     def stats(self) -> HubStats:
-        """How the hub is."""
         by_status: dict[str, int] = {}
         for window in self.listed():
             by_status[window.status] = by_status.get(window.status, 0) + 1
@@ -196,7 +195,6 @@ class Windows:
         self._background(self._save())
 
     def disconnected(self, window: OpenWindow, peer: Peer) -> None:
-        """A socket is closed."""
         if window.peer is peer and self._open.get(window.entry.id) is window:
             self._detach(window)
 
@@ -332,14 +330,12 @@ class WindowBox:
         self._opening: asyncio.Task[tuple[Box, ASGIApp]] | None = None
 
     async def app(self) -> ASGIApp:
-        """What serves it."""
         failed = self._opening is not None and self._opening.done() and self._opening.exception() is not None
         if self._opening is None or failed:
             self._opening = asyncio.create_task(self._open())
         return (await asyncio.shield(self._opening))[1]
 
     async def close(self) -> None:
-        """End it."""
         if self._opening is not None:
             await asyncio.wait([self._opening])
             if self._opening.exception() is None:

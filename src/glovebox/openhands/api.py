@@ -115,8 +115,7 @@ if TYPE_CHECKING:
 
         def set_runtime_status(
             self, runtime_status: RuntimeStatus, msg: str = "", level: str = "info"
-        ) -> None:
-            """Tell whoever listens."""
+        ) -> None: ...
 
         def setup_initial_env(self) -> None:
             """Set environment variables and git's identity."""

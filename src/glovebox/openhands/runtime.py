@@ -212,7 +212,6 @@ class GloveboxRuntime(ActionExecutionClient):
         self.log("debug", "box paused")
 
     def resume(self) -> None:
-        """Go on after `pause`."""
         held = self._box()
         with translated():
             background().run(held.sandbox.resume())

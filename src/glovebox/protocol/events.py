@@ -48,7 +48,6 @@ class ActionOutput(Event):
 
     @property
     def weight(self) -> int:
-        """Its text."""
         return len(self.text)
 
 
@@ -64,7 +63,6 @@ class ActionDisplay(Event):
 
     @property
     def weight(self) -> int:
-        """All that it shows."""
         return sum(len(value) if isinstance(value, str) else 1000 for value in self.data.values())
 
 

@@ -123,7 +123,6 @@ class Connection(HttpToolsProtocol):
             self._strangers.remove(self)
 
     def forget(self) -> None:
-        """The connection is gone."""
         self._strangers.remove(self)
         self._stop_timer()
         self.app_state = {}
@@ -131,7 +130,6 @@ class Connection(HttpToolsProtocol):
     # What the transport tells.
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Somebody is there."""
         super().connection_made(transport)
         self.peer = self.client[0] if self.client else ""
         self._strangers.add(self)

@@ -62,7 +62,6 @@ class ActionAnswer(Message):
     details: msgspec.Raw
 
     def told(self, *, details: bool) -> bytes:
-        """The body to send."""
         body = bytes(self.body)
         if not details or self.code:
             return body
@@ -194,7 +193,6 @@ class ExecuteAction:
         self._executions = executions
 
     async def __call__(self, request: Request) -> Response:
-        """Decode, execute, encode."""
         asked = await decode_asked(request)
         if isinstance(asked, Response):
             return asked

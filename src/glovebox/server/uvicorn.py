@@ -58,7 +58,6 @@ class QuietServer(Server):
         self._stopping = asyncio.Event()
 
     def stop(self) -> None:
-        """Stop serving, soon."""
         self.should_exit = True
         self._stopping.set()
 
@@ -82,7 +81,6 @@ class QuietServer(Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Leave signals alone."""
         yield
 
 

@@ -66,7 +66,6 @@ class DockerSandbox:
         return {port: reached(self._engine, *where) for port, where in (bound or own).items()}
 
     async def info(self) -> BoxInfo:
-        """How it is now."""
         try:
             self._container = await self._inspected()
             state = state_of(self._container.state.status)
@@ -75,7 +74,6 @@ class DockerSandbox:
         return box_info(self._container.labels, state, self.address.url)
 
     async def pause(self) -> None:
-        """Freeze all its processes."""
         await self._do("pause", unless=("paused",))
 
     async def resume(self) -> None:

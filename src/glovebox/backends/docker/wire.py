@@ -67,7 +67,6 @@ class Container(EngineAnswer, frozen=True):
 
     @property
     def labels(self) -> Mapping[str, str]:
-        """Its labels."""
         return self.config.labels or {}
 
     @property

@@ -36,7 +36,6 @@ class ProcessBackend:
 
     @property
     def name(self) -> str:
-        """Its name."""
         return NAME
 
     async def start(self, spec: BoxSpec, report: ProgressReport) -> ProcessSandbox:

@@ -65,7 +65,6 @@ class BoxDirectory:
 
     @property
     def log(self) -> Path:
-        """What the box prints."""
         return self.path / "box.log"
 
     @property

@@ -40,7 +40,6 @@ class ProcessSandbox:
 
     @property
     def address(self) -> Address:
-        """Where it answers."""
         return Address(url=self._record.url, key=self._record.spec.key)
 
     @property
@@ -60,7 +59,6 @@ class ProcessSandbox:
         return {port: f"http://{host}:{port}" for port in ports}
 
     async def info(self) -> BoxInfo:
-        """How it is now."""
         try:
             self._record = await done(self._directory.read)
         except NoSuchBox:

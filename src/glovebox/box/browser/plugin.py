@@ -49,7 +49,6 @@ class BrowserPlugin(Plugin):
         return self._browser
 
     def handlers(self) -> Iterable[Handler]:
-        """`browse` and `browse_interactive`."""
         return [self.browse, self.browse_interactive]
 
     def endpoints(self) -> Iterable[Endpoint | Socket]:
@@ -57,7 +56,6 @@ class BrowserPlugin(Plugin):
         return browser_endpoints(lambda: self.browser, self.context.closing)
 
     def gauges(self) -> Mapping[str, float]:
-        """Whether it runs."""
         return {"browser_running": self._browser.running if self._browser else 0}
 
     async def browse(
@@ -95,7 +93,6 @@ class BrowserPlugin(Plugin):
         return {"browser": info.state, "pages": len(info.pages), "version": info.version}
 
     async def stop(self) -> None:
-        """Leave it."""
         if self._browser is not None:
             browser, self._browser = self._browser, None
             await browser.close()

@@ -173,7 +173,6 @@ class BrowserProcess:
         self._writer.close()
 
     async def close(self) -> None:
-        """End it, and Chromium."""
         await self.disconnect()
         await self.kept.close()
 

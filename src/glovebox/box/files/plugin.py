@@ -33,7 +33,6 @@ class FilesPlugin(Plugin):
         )
 
     def handlers(self) -> Iterable[Handler]:
-        """All actions on files."""
         return [*self._files.handlers(), *self._paths.handlers()]
 
     def endpoints(self) -> Iterable[Endpoint]:

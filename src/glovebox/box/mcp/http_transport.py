@@ -22,7 +22,6 @@ class Delegated(Response):
         self._application = application
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let it answer."""
         await self._application(scope, receive, send)
 
 
@@ -50,7 +49,6 @@ class Served:
         self._managing = asyncio.create_task(self._manage())
 
     async def streamable(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Application: streamable HTTP."""
         await self._open.wait()
         await self._until_closed(lambda: self._manager.handle_request(scope, receive, send))
 
@@ -68,7 +66,6 @@ class Served:
         return self._transports[messages].handle_post_message
 
     async def close(self) -> None:
-        """End all sessions."""
         self._close()
         self._closing.set()
         for session in list(self._sessions):

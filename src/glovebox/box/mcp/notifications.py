@@ -28,7 +28,6 @@ class ChangingServer(Server[Any]):
         experimental_capabilities: dict[str, dict[str, Any]] | None = None,
         extensions: dict[str, dict[str, Any]] | None = None,
     ) -> InitializationOptions:
-        """As usual, with that."""
         options = notification_options or NotificationOptions(tools_changed=True)
         return super().create_initialization_options(options, experimental_capabilities, extensions)
 
@@ -64,7 +63,6 @@ class Audience:
         await asyncio.gather(*map(_tell, list(self._connections)))
 
     def close(self) -> None:
-        """End the streams."""
         self.listening.close()
 
 

@@ -51,7 +51,6 @@ class McpPlugin(Plugin):
         self._box: Served | None = None
 
     def handlers(self) -> Iterable[Handler]:
-        """`call_tool_mcp`."""
         return [self.call_tool_mcp]
 
     def endpoints(self) -> Iterable[Endpoint | Socket]:
@@ -143,7 +142,6 @@ class McpPlugin(Plugin):
         self._apply()
 
     def report(self) -> McpServers:
-        """How all servers are."""
         return McpServers(
             servers=[upstream.info() for upstream in self.router.upstreams],
             profile=self._profile,

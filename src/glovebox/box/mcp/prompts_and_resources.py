@@ -38,7 +38,6 @@ class Belongings:
         self._limit = limit
 
     async def prompts(self, ctx: ServerRequestContext[Any, Any], params: Any) -> types.ListPromptsResult:
-        """`prompts/list`."""
         found = await self._all(
             "prompts", lambda session, at: session.list_prompts(params=at), lambda page: page.prompts
         )
@@ -51,7 +50,6 @@ class Belongings:
     async def prompt(
         self, ctx: ServerRequestContext[Any, Any], params: types.GetPromptRequestParams
     ) -> types.GetPromptResult:
-        """`prompts/get`."""
         # The longest name first: `a_b_c` is rather `c` of `a_b` than `b_c` of `a`.
         for upstream in sorted(self._router.upstreams, key=lambda one: len(one.name), reverse=True):
             if self._alone or params.name.startswith(f"{upstream.name}_"):
@@ -61,7 +59,6 @@ class Belongings:
         raise MCPError(types.INVALID_PARAMS, f"Unknown prompt: {params.name}")
 
     async def resources(self, ctx: ServerRequestContext[Any, Any], params: Any) -> types.ListResourcesResult:
-        """`resources/list`."""
         found = await self._all(
             "resources", lambda session, at: session.list_resources(params=at), lambda page: page.resources
         )
@@ -74,7 +71,6 @@ class Belongings:
     async def templates(
         self, ctx: ServerRequestContext[Any, Any], params: Any
     ) -> types.ListResourceTemplatesResult:
-        """`resources/templates/list`."""
         found = await self._all(
             "resources",
             lambda session, at: session.list_resource_templates(params=at),
@@ -89,7 +85,6 @@ class Belongings:
     async def read(
         self, ctx: ServerRequestContext[Any, Any], params: types.ReadResourceRequestParams
     ) -> types.ReadResourceResult:
-        """`resources/read`."""
         for upstream in self._router.upstreams:
             uri = params.uri if self._alone else _without(upstream.name, params.uri)
             if uri is not None:

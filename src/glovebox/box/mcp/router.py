@@ -55,7 +55,6 @@ class Router:
         self._listeners.append(changed)
 
     def forget_listeners(self) -> None:
-        """Tell nobody any more."""
         self._listeners.clear()
 
     def upstream(self, name: str) -> Upstream:
@@ -135,7 +134,6 @@ class Router:
         return server.timeout if isinstance(server, RemoteServer) else None
 
     async def close(self) -> None:
-        """End all servers."""
         upstreams, self._upstreams = self.upstreams, {}
         for upstream in upstreams:
             self._end(upstream)

@@ -108,11 +108,9 @@ class _Watched:
         return getattr(self._stream, "last_context", None)
 
     async def receive(self) -> SessionMessage | Exception:
-        """The next message."""
         return await self.__anext__()
 
     async def aclose(self) -> None:
-        """Close it."""
         await self._stream.aclose()
 
     def __aiter__(self) -> _Watched:
@@ -272,6 +270,5 @@ class _Writer(asyncio.StreamWriter):
         self._reading = reading
 
     def close(self) -> None:
-        """Close both ways."""
         super().close()
         self._reading.close()

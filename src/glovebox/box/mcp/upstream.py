@@ -168,7 +168,6 @@ class Upstream:
             self._limit.reschedule(0)  # this start is given up
 
     async def close(self) -> None:
-        """End it."""
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
         self._session = None
@@ -183,7 +182,6 @@ class Upstream:
         return redacted(self.server, said)
 
     def info(self) -> McpServerInfo:
-        """How it is."""
         session = self._session
         about = session.server_info if session else None
         return McpServerInfo(

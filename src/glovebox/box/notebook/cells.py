@@ -42,7 +42,6 @@ class Cell:
         records.begin(self.id, self.info)
 
     def info(self) -> CellInfo:
-        """How it is."""
         return CellInfo(
             id=self.id,
             kernel=self.kernel,
@@ -65,7 +64,6 @@ class Cell:
         self._tell()
 
     def starts(self) -> None:
-        """The kernel gets it."""
         self._state, self._started = "running", time.time()
         self._tell()
 
@@ -83,7 +81,6 @@ class Cell:
         return gathered
 
     async def take(self, output: CellOutput) -> None:
-        """It gave something out."""
         self._records.add(self.id, output)
         if not self.answered:
             self._gathered.add(output)

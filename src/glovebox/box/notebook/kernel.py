@@ -66,7 +66,6 @@ class NamedKernel:
         self._work: set[asyncio.Task[None]] = set()
 
     def info(self) -> KernelInfo:
-        """How it is."""
         life, process = self.life, self.life.process
         return KernelInfo(
             name=self.name,
@@ -106,7 +105,6 @@ class NamedKernel:
             self.life.tell("interrupted")
 
     async def close(self) -> None:
-        """End it."""
         await self.life.close()
         if self._work:  # what ran is answered, and what waited is refused
             await asyncio.wait(self._work, timeout=_GRACE)
@@ -226,7 +224,6 @@ class NamedKernel:
             await process.free()
 
     async def _heard(self, message: Incoming) -> None:
-        """The kernel told something."""
         cell = self._cells.get(message.parent)
         if message.idle:
             if cell is not None and not cell.idle.done():

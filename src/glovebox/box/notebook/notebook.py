@@ -99,7 +99,6 @@ class Notebook:
     async def run_ipython(
         self, action: IPythonRunCellAction, call: Call
     ) -> IPythonRunCellObservation | ErrorObservation:
-        """Run a cell."""
         try:
             action.code.encode()
         except UnicodeEncodeError as error:
@@ -125,7 +124,6 @@ class Notebook:
     # Kernels by name.
 
     def kernels(self) -> list[KernelInfo]:
-        """All of them."""
         return [kernel.info() for kernel in self._kernels.values()]
 
     def kernel(self, name: str) -> NamedKernel:

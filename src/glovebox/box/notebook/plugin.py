@@ -51,11 +51,9 @@ class JupyterPlugin(Plugin):
         return self._notebook
 
     def handlers(self) -> Iterable[Handler]:
-        """`run_ipython`."""
         return [self.run_ipython]
 
     def endpoints(self) -> Iterable[Endpoint | Socket]:
-        """Kernels and their cells."""
         return kernel_endpoints(lambda: self.notebook)
 
     def gauges(self) -> Mapping[str, float]:
@@ -65,7 +63,6 @@ class JupyterPlugin(Plugin):
     async def run_ipython(
         self, action: IPythonRunCellAction, call: Call
     ) -> IPythonRunCellObservation | ErrorObservation:
-        """Run a cell."""
         return await self.notebook.run_ipython(action, call)
 
     async def start(self) -> None:
@@ -122,16 +119,13 @@ class KernelEndpoints:
         self._notebook = notebook
 
     async def all(self, request: Request) -> Response:
-        """Every kernel."""
         return json_response(self._notebook().kernels())
 
     async def create(self, request: Request) -> Response:
-        """Open a kernel."""
         asked = await parameters.body(request, NewKernel)
         return json_response(await self._notebook().create(asked.name, asked.spec, asked.cwd), 201)
 
     async def info(self, request: Request) -> Response:
-        """One kernel."""
         return json_response(self._notebook().kernel(request.path_params["name"]).info())
 
     async def end(self, request: Request) -> Response:
@@ -140,13 +134,11 @@ class KernelEndpoints:
         return Response(status_code=204)
 
     async def interrupt(self, request: Request) -> Response:
-        """Interrupt what it runs."""
         kernel = self._notebook().kernel(request.path_params["name"])
         kernel.interrupt()
         return json_response(kernel.info())
 
     async def restart(self, request: Request) -> Response:
-        """Begin anew."""
         kernel = self._notebook().kernel(request.path_params["name"])
         await kernel.life.restart()
         return json_response(kernel.info())

@@ -117,7 +117,6 @@ class KernelProcess:
 
     @property
     def is_python(self) -> bool:
-        """Whether cells are Python."""
         return self.language == "python"
 
     @property

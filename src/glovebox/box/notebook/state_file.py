@@ -56,12 +56,10 @@ class KernelState:
         return list(self._saved.values())
 
     def save(self, saved: Saved) -> None:
-        """Remember a kernel."""
         self._saved[saved.name] = saved
         self._write_soon()
 
     def forget(self, name: str) -> None:
-        """Forget one."""
         if self._saved.pop(name, None):
             self._write_soon()
 

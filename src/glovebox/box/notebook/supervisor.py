@@ -129,7 +129,6 @@ class KernelLife:
         await self.begin()
 
     async def close(self) -> None:
-        """End it."""
         await self._stop()
         self._memory.forget(self.name)
         if self.process is not None:

@@ -120,7 +120,6 @@ class Wire:
         return reply
 
     async def close(self) -> None:
-        """Hang up."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -230,7 +229,6 @@ class _Sockets:
         socket.send_multipart(self.session.serialize(message))
 
     def close(self) -> None:
-        """Hang up."""
         self.published.disable_monitor()
         self._context.destroy(linger=0)
 

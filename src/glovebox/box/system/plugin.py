@@ -56,11 +56,9 @@ class SystemPlugin(Plugin):
             self._monitor.start()
 
     async def stop(self) -> None:
-        """Stop logging."""
         await self.context.threads.run(self._monitor.stop)
 
     def endpoints(self) -> Iterable[Endpoint]:
-        """`/server_info` and `/metrics/system`."""
         return self._endpoints.endpoints()
 
     def observers(self) -> Iterable[Observer]:
@@ -134,7 +132,6 @@ class SystemEndpoints:
         self._since: Baseline | None = None
 
     async def start(self) -> None:
-        """Measure from now on."""
         self._since = await self._threads.run(_look, self._roots)
 
     async def server_info(self, request: Request) -> Response:
@@ -165,7 +162,6 @@ class SystemEndpoints:
             await asyncio.sleep(due - loop.time())
 
     def endpoints(self) -> list[Endpoint]:
-        """Their declarations."""
         return [
             Endpoint(
                 "GET", "/server_info", self.server_info, "How long the box runs and what it uses",

@@ -36,7 +36,6 @@ class Baseline(NamedTuple):
 
     @classmethod
     def take(cls, roots: Roots) -> Baseline:
-        """This moment. Blocks."""
         found = processes.tree(roots())
         members = {process.key: process for process in found}
         return cls(time.monotonic(), processes.uptime_ticks(), counters(), members)

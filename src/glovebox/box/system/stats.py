@@ -128,9 +128,7 @@ class LastAction:
         self._stats = stats
 
     def started(self, action: Action[Any], call: Call) -> None:
-        """An action begins."""
         self._stats.action_accepted()
 
     def finished(self, outcome: Outcome) -> None:
-        """It ended."""
         self._stats.action_accepted()

@@ -71,8 +71,7 @@ class Instruments:
             meter.create_observable_gauge(f"glovebox.{name}", [counted], "1", "Counted by a plugin.")
         _measure_process(meter)
 
-    def started(self, action: Action[Any], call: Call) -> None:
-        """Nothing to note."""
+    def started(self, action: Action[Any], call: Call) -> None: ...
 
     def finished(self, outcome: Outcome) -> None:
         """Note how long it took."""

@@ -55,11 +55,9 @@ class Measurements:
         return {kind: figures.copy() for kind, figures in self._kinds.items()}
 
     def started(self, action: Action[Any], call: Call) -> None:
-        """An action begins."""
         self.running += 1
 
     def finished(self, outcome: Outcome) -> None:
-        """It ended."""
         action, call, observation, error, seconds = outcome
         self.running -= 1
         figures = self._kinds.get(action.action)

@@ -266,7 +266,6 @@ class Spans:
         self._open[call] = span, attach(set_span_in_context(span))
 
     def finished(self, outcome: Outcome) -> None:
-        """End it."""
         opened = self._open.pop(outcome.call, None)
         if opened is None:  # it began before spans did
             return

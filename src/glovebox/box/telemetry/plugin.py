@@ -52,7 +52,6 @@ class TelemetryPlugin(Plugin):
         return [self._measurements, self._later] if self._asked else [self._measurements]
 
     def endpoints(self) -> Iterable[Endpoint]:
-        """Where Prometheus asks."""
         return [
             Endpoint(
                 "GET",
@@ -128,11 +127,9 @@ class _Later:
         self.observers: tuple[Observer, ...] = ()
 
     def started(self, action: Action[Any], call: Call) -> None:
-        """An action begins."""
         for observer in self.observers:
             observer.started(action, call)
 
     def finished(self, outcome: Outcome) -> None:
-        """It ended."""
         for observer in self.observers:
             observer.finished(outcome)

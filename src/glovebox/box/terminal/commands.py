@@ -76,12 +76,10 @@ class Command:
 
     @property
     def finished(self) -> bool:
-        """Whether it has ended."""
         return self._info.ended is not None
 
     @property
     def text(self) -> str:
-        """The command itself."""
         return self._info.command
 
     @property
@@ -190,7 +188,6 @@ class Command:
         oom: str | None = None,
         ended: float | None = None,
     ) -> None:
-        """It has ended."""
         self.result = result
         status = result.status if isinstance(result, ShellEnd) else result.exit_code
         self._tell(*self._live.flush())
@@ -239,7 +236,6 @@ class Commands:
         self._all: OrderedDict[str, Command] = OrderedDict()
 
     def add(self, command: Command) -> None:
-        """Remember a command."""
         self._all[command.id] = command
         while len(self._all) > self._keep:
             oldest = next((one for one in self._all.values() if one.finished), None)

@@ -67,8 +67,7 @@ class SessionHost(Protocol):
             StartupError: there is none to be had.
         """
 
-    def command(self, command_id: str, text: str) -> Command:
-        """A new command, registered."""
+    def command(self, command_id: str, text: str) -> Command: ...
 
     async def watch(self, command: Command, run: Run, limits: Limits | None) -> None:
         """See to a command that is about to run: its states, its bill, its limits, and its end."""

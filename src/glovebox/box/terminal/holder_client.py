@@ -104,7 +104,6 @@ class HeldChannel:
         self._ends.update(ends)
 
     def news(self, end: int) -> None:
-        """The log has grown."""
         self._end = max(end, self._end)
         if not self._reading:
             self._read()

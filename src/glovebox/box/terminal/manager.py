@@ -100,7 +100,6 @@ class Terminal:
 
     @property
     def cwd(self) -> str:
-        """The main shell's directory."""
         main = self._sessions.get(MAIN)
         return main.cwd if main else self._working_dir
 
@@ -240,7 +239,6 @@ class Terminal:
     # Sessions and commands.
 
     def sessions(self) -> list[SessionInfo]:
-        """All sessions."""
         return [session.info() for session in self._sessions.values()]
 
     def session(self, name: str) -> Session:

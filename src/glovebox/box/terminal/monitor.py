@@ -54,7 +54,6 @@ class Monitor:
         self._timer = asyncio.get_running_loop().call_later(_FIRST_LOOK, self._start)
 
     async def begin(self) -> None:
-        """Set the limits."""
         if self._warden is not None:
             await self._threads.run(self._warden.begin)
 

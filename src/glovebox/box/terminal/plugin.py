@@ -60,11 +60,9 @@ class TerminalPlugin(Plugin):
         await self.terminal.close()
 
     def handlers(self) -> Iterable[Handler]:
-        """`run`."""
         return self.terminal.handlers()
 
     def endpoints(self) -> Iterable[Endpoint | Socket]:
-        """Sessions and commands."""
         attach = Attach(self.terminal, self.context.events)
         return [
             *command_endpoints(self.terminal, self.context.threads, self.context.closing),

@@ -80,7 +80,6 @@ class Table:
             self._sessions.setdefault(process.session, []).append(process)
 
     def get(self, pid: int) -> Process | None:
-        """One process."""
         return self._processes.get(pid)
 
     def family(self, leader: int, *, ended: bool) -> list[Process]:

@@ -58,7 +58,6 @@ class KeptProcess:
 
     @property
     def pid(self) -> int:
-        """Its process id."""
         return self._channel.pid if self._channel else 0
 
     def connect(self, channel: HeldChannel) -> None:
@@ -69,7 +68,6 @@ class KeptProcess:
         """It printed something, which stays in the log."""
 
     def hung_up(self, status: int | None) -> None:
-        """It has ended."""
         if not self.exited.done():
             self.exited.set_result(status)
 
@@ -198,7 +196,6 @@ class ProcessKeeper:
         process.connect(self._holder.adopt(held, self._log(name), process, held.end))
 
     async def close(self) -> None:
-        """End all of them."""
         await asyncio.gather(*(process.close() for process in list(self._processes.values())))
 
     async def forget(self, name: str) -> None:

@@ -138,7 +138,6 @@ class Session:
             await asyncio.wait(set(self._turns))
 
     async def run(self, action: CmdRunAction, call: Call) -> Answer:
-        """Carry out one action."""
         text = action.command.strip()
         if "\0" in text:
             return replies.unreadable("it contains a NUL character")
@@ -185,7 +184,6 @@ class Session:
         by: Literal["agent", "person"] = "agent",
         started: float | None = None,
     ) -> Command:
-        """A new command, registered."""
         command = Command(
             command_id=command_id,
             session=self.name,
@@ -326,7 +324,6 @@ class Session:
         self._tell("taken")
 
     def release(self, who: object) -> None:
-        """Hand it back."""
         if self._owner is who:
             self._owner = None
             self._tell("released")

@@ -55,7 +55,6 @@ class VSCodePlugin(Plugin):
         return self._vscode
 
     def endpoints(self) -> Iterable[Endpoint | Socket]:
-        """The token."""
         return [
             Endpoint(
                 "GET", "/vscode/connection_token", self.connection_token, "The token of the VS Code server",
@@ -64,7 +63,6 @@ class VSCodePlugin(Plugin):
         ]  # fmt: skip
 
     def gauges(self) -> Mapping[str, float]:
-        """Whether it runs."""
         return {"vscode_running": self._vscode.is_running if self._vscode else 0}
 
     async def connection_token(self, request: Request) -> Response:

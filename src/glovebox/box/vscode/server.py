@@ -241,7 +241,6 @@ class Front:
 
     @property
     def port(self) -> int:
-        """Where it listens."""
         assert self._server is not None
         return int(self._server.sockets[0].getsockname()[1])
 

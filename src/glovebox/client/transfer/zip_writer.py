@@ -50,12 +50,10 @@ class Item(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Bytes of its content."""
         return 0 if self.is_directory else self.status.st_size
 
     @property
     def identity(self) -> tuple[int, int]:
-        """What only it has."""
         return self.status.st_dev, self.status.st_ino
 
 
@@ -222,14 +220,12 @@ class Archive:
         return streamed_header(entry.name, _flags(entry.name) | CHECKSUM_FOLLOWS, entry.modified, large=large)
 
     def ended(self, entry: ZipMember, checksum: int, size: int, *, large: bool) -> bytes:
-        """What follows that content."""
         last = trailer(checksum, size, large=large)
         length = len(self.begun(entry, large=large)) + size + len(last)
         self._note(entry, _flags(entry.name) | CHECKSUM_FOLLOWS, checksum, size, length)
         return last
 
     def closed(self) -> bytes:
-        """What ends the archive."""
         return bytes(self._list) + end_records(self._count, len(self._list), self._offset)
 
     def _note(self, entry: ZipMember, flags: int, checksum: int, size: int, length: int) -> None:

@@ -48,7 +48,6 @@ class WindowCommand:
         self._output = OutputBuffer()
 
     def printed(self, text: str) -> None:
-        """It has printed something."""
         data = text.encode("utf-8", "replace")
         self.last_output, self.allowance = asyncio.get_running_loop().time(), 0.0
         self.command.printed(data, self._log.append(data))

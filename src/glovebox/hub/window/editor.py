@@ -52,7 +52,6 @@ class WindowEditor:
         self._history = History(keep_bytes=_HISTORY)
 
     async def close(self) -> None:
-        """Forget every edit."""
         await self._threads.run(self._history.close)
 
     async def run(self, command: EditorCommand) -> Edited:

@@ -31,11 +31,9 @@ class ShellEndpoints:
         return json_response(await self._context.threads.run(self._stats.look))
 
     async def all(self, request: Request) -> Response:
-        """Every session."""
         return json_response(self._terminal.sessions())
 
     async def create(self, request: Request) -> Response:
-        """Have a session."""
         asked = await parameters.body(request, NewSession)
         if asked.rows is not None or asked.columns is not None:
             raise BadSession(NO_SIZE)
@@ -44,7 +42,6 @@ class ShellEndpoints:
         return json_response(await self._terminal.create(asked.name, cwd=asked.cwd), 201)
 
     async def info(self, request: Request) -> Response:
-        """One session."""
         return json_response(self._terminal.session(request.path_params["name"]).info())
 
     async def end(self, request: Request) -> Response:
@@ -60,7 +57,6 @@ class ShellEndpoints:
         return json_response(session.info())
 
     def endpoints(self) -> list[Endpoint]:
-        """Their declarations."""
         path = (Parameter("name", {"type": "string"}, "The name of the session; `main` is always there."),)
         one = Reply("The session.", SessionInfo)
         unknown = Reply("No session has that name.", ErrorBody)

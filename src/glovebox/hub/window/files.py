@@ -45,7 +45,6 @@ class WindowFiles:
         )
 
     def handlers(self) -> list[Handler]:
-        """What the executor needs."""
         return [self.read, self.write, self.edit]
 
     async def close(self) -> None:

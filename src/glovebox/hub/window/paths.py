@@ -83,7 +83,6 @@ class WindowPaths:
         self._shell = terminal
 
     def handlers(self) -> list[Handler]:
-        """What the executor needs."""
         return [self.stat, self.move, self.delete, self.mkdir]
 
     async def stat(self, action: StatAction, call: Call) -> StatObservation | ErrorObservation:
@@ -105,8 +104,6 @@ class WindowPaths:
         return await attempted(self._shell, attempt, action.timeout)
 
     async def move(self, action: MoveAction, call: Call) -> MoveObservation | ErrorObservation:
-        """Move a path."""
-
         async def attempt(settled: bool) -> MoveObservation:
             source = absolute(self._shell.cwd, action.source)
             target = absolute(self._shell.cwd, action.destination)
@@ -130,8 +127,6 @@ class WindowPaths:
         return await attempted(self._shell, attempt, action.timeout)
 
     async def delete(self, action: DeleteAction, call: Call) -> DeleteObservation | ErrorObservation:
-        """Delete a path."""
-
         async def attempt(settled: bool) -> DeleteObservation:
             path = absolute(self._shell.cwd, action.path)
             self._check_not_needed(path)
@@ -152,8 +147,6 @@ class WindowPaths:
         return await attempted(self._shell, attempt, action.timeout)
 
     async def mkdir(self, action: MkdirAction, call: Call) -> MkdirObservation | ErrorObservation:
-        """Make a directory."""
-
         async def attempt(settled: bool) -> MkdirObservation:
             path = absolute(self._shell.cwd, action.path)
             found = await self._look(path)

@@ -50,7 +50,6 @@ class WindowPlugin(Plugin):
         await self._files.close()
 
     async def health(self) -> dict[str, Any]:
-        """How the window is."""
         window = self._hands.window
         return {"id": window.id, "name": window.name, "status": window.status, "seen": window.seen}
 

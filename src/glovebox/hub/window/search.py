@@ -48,7 +48,6 @@ class WindowSearch:
         self._searches = asyncio.Semaphore(MAX_SEARCHES)
 
     def handlers(self) -> list[Handler]:
-        """What the executor needs."""
         return [self.glob, self.grep]
 
     async def glob(self, action: GlobAction, call: Call) -> GlobObservation | ErrorObservation:

@@ -52,7 +52,6 @@ class WindowTerminal:
 
     @property
     def cwd(self) -> str:
-        """The main shell's directory."""
         main = self._sessions.get(MAIN)
         return main.cwd if main else self.workspace
 
@@ -89,7 +88,6 @@ class WindowTerminal:
     # Sessions and commands.
 
     def sessions(self) -> list[SessionInfo]:
-        """All sessions."""
         self._named(MAIN)
         return [session.info() for session in self._sessions.values()]
 

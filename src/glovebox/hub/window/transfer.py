@@ -127,7 +127,6 @@ class _ArchiveResponse(Response):
         self.init_headers({"Content-Disposition": attachment(filename)})
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send it."""
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
         gone = asyncio.ensure_future(disconnected(receive))
         try:

@@ -65,5 +65,4 @@ class ToolResult(Message):
 
     @property
     def text(self) -> str:
-        """All text of it."""
         return "\n".join(part.text for part in self.parts if isinstance(part, TextPart))

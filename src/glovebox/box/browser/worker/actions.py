@@ -31,12 +31,10 @@ class TabList(Protocol):
     """The open pages, of which one is active."""
 
     @property
-    def page(self) -> Page:
-        """The active one."""
+    def page(self) -> Page: ...
 
     @property
-    def pages(self) -> list[Page]:
-        """All of them."""
+    def pages(self) -> list[Page]: ...
 
     async def open(self) -> None:
         """Open another; it becomes the active one."""

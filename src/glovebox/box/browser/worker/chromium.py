@@ -68,7 +68,6 @@ class Chromium:
         return context
 
     async def stop(self) -> None:
-        """End it."""
         context, self._context = self._context, None
         if context is not None:
             try:

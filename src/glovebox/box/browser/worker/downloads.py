@@ -27,7 +27,6 @@ class Downloads:
         self._count = 0
 
     def add(self, downloads: list[Download]) -> None:
-        """Downloads that have begun."""
         self._waiting += [asyncio.create_task(self._bring(download)) for download in downloads]
 
     async def finished(self) -> list[wire.Download]:

@@ -44,7 +44,6 @@ class Driver:
 
     @property
     def version(self) -> str:
-        """Which Chromium it is."""
         return self._chromium.version
 
     async def start(self) -> _Running:
@@ -62,7 +61,6 @@ class Driver:
         return self._running
 
     async def stop(self) -> None:
-        """End Chromium."""
         self._stopping = True
         await self._chromium.stop()
 
@@ -102,7 +100,6 @@ class Driver:
         return wire.Picture(id=asked.id, image=image, url=page.url, title=await _title(page))
 
     async def survey(self, asked: wire.Survey) -> wire.OpenTabs:
-        """Which pages are open."""
         running = await self.start()
         await running.tabs.ensure()
         pages = running.tabs.pages
@@ -302,7 +299,6 @@ class Casting:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def want(self, on: bool) -> None:
-        """Begin or end."""
         self._wanted = on
         self.follow()
 

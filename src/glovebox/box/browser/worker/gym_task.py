@@ -113,7 +113,6 @@ class Task:
         return _seen(request, seen, messages, self._setup)
 
     def look(self, request: Observe) -> Picture:
-        """Show the active page."""
         page = self._page()
         title = page.title()
         image = page.screenshot(type=request.format)
@@ -137,7 +136,6 @@ class Task:
             return OpenTabs(id=request.id, urls=[], titles=[], active=0, pid=0)
 
     def close(self) -> None:
-        """End the browser."""
         # Chromium ends with Playwright, even if it does not answer or the task cannot be ended.
         if self._env is not None:
             with contextlib.suppress(*FAILURES):
@@ -177,12 +175,10 @@ class TaskChat:
         self.messages: list[dict[str, Any]] = []
 
     def add_message(self, role: str, msg: str) -> None:
-        """Note what somebody said."""
         if role != "info":  # it is for people who watch
             self.messages.append({"role": role, "timestamp": time.time(), "message": msg})
 
-    def close(self) -> None:
-        """Nothing to end."""
+    def close(self) -> None: ...
 
 
 class _WithFlags:

@@ -57,7 +57,6 @@ class FileActions:
         self._editor = Editor(working_dir=working_dir, owner=user_id, locks=self._locks)
 
     def handlers(self) -> list[Handler]:
-        """What the executor needs."""
         return [self.read, self.write, self.edit]
 
     async def close(self) -> None:

@@ -62,7 +62,6 @@ class PathActions:
         self._loaded = False
 
     def handlers(self) -> list[Handler]:
-        """What the executor needs."""
         return [self.glob, self.grep, self.stat, self.move, self.delete, self.mkdir]
 
     async def glob(self, action: GlobAction, call: Call) -> GlobObservation | ErrorObservation:
@@ -98,8 +97,6 @@ class PathActions:
         return await self._answered(attempt, action.timeout)
 
     async def move(self, action: MoveAction, call: Call) -> MoveObservation | ErrorObservation:
-        """Move a path."""
-
         def attempt(cwd: str, settled: bool) -> MoveObservation:
             return move(
                 resolved(cwd, action.source),
@@ -111,8 +108,6 @@ class PathActions:
         return await self._answered(attempt, action.timeout)
 
     async def delete(self, action: DeleteAction, call: Call) -> DeleteObservation | ErrorObservation:
-        """Delete a path."""
-
         def attempt(cwd: str, settled: bool) -> DeleteObservation:
             path = resolved(cwd, action.path)
             try:
@@ -126,8 +121,6 @@ class PathActions:
         return await self._answered(attempt, action.timeout)
 
     async def mkdir(self, action: MkdirAction, call: Call) -> MkdirObservation | ErrorObservation:
-        """Make a directory."""
-
         def attempt(cwd: str, settled: bool) -> MkdirObservation:
             return make_directory(resolved(cwd, action.path), parents=action.parents)
 
@@ -158,6 +151,5 @@ class PathActions:
 
 
 def _load() -> None:
-    """Import what searches. Blocks."""
     with own_rights():
         import glovebox.box.files.search.walk  # noqa: F401

@@ -17,7 +17,6 @@ class FileActionError(ActionError):
         self.error_id = error_id
 
     def observation(self) -> ErrorObservation:
-        """The answer to send."""
         return ErrorObservation(content=self.message, error_id=self.error_id)
 
 

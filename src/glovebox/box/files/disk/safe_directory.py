@@ -237,7 +237,6 @@ class Draft:
         self._close()
 
     def discard(self) -> None:
-        """Leave no trace."""
         if self._directory < 0:
             return
         with contextlib.suppress(OSError):  # what could not be written need not be written now
@@ -257,7 +256,6 @@ def _open_new(directory: int, name: str, executable: bool) -> int:
 
 
 def _found(directory: int, name: str) -> os.stat_result | None:
-    """What is there already."""
     try:
         return os.stat(name, dir_fd=directory, follow_symlinks=False)
     except FileNotFoundError:

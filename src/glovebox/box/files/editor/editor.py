@@ -77,7 +77,6 @@ class Editor:
         }
 
     def close(self) -> None:
-        """Forget every edit."""
         self._history.close()
 
     def run(self, command: EditorCommand) -> Edited:

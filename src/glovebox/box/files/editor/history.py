@@ -75,7 +75,6 @@ class History:
                     del self._entries[path]
 
     def close(self) -> None:
-        """Remove everything."""
         with self._lock, own_rights():
             self._entries.clear()
             self._bytes = 0

@@ -174,7 +174,6 @@ class _Person:
                 await self._refuse(error)
 
     def leave(self) -> None:
-        """Hand the session back."""
         if self._session.taken_by(self):
             self._session.release(self)
 

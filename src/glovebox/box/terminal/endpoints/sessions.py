@@ -40,11 +40,9 @@ class SessionEndpoints:
         self._terminal = terminal
 
     async def all(self, request: Request) -> Response:
-        """Every session."""
         return json_response(self._terminal.sessions())
 
     async def create(self, request: Request) -> Response:
-        """Open a session."""
         asked = await parameters.body(request, NewSession)
         info = await self._terminal.create(
             asked.name, cwd=asked.cwd, rows=asked.rows, columns=asked.columns, limits=asked.limits
@@ -52,7 +50,6 @@ class SessionEndpoints:
         return json_response(info, 201)
 
     async def info(self, request: Request) -> Response:
-        """One session."""
         return json_response(self._terminal.session(request.path_params["name"]).info())
 
     async def end(self, request: Request) -> Response:

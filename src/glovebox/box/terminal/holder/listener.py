@@ -38,7 +38,6 @@ class Guest:
         self.lock = -1
 
     def close(self) -> None:
-        """Turn it away."""
         self.connection.close()
         self.forget_lock()
 
@@ -72,7 +71,6 @@ class Door:
         self._listener.setblocking(False)
 
     def fileno(self) -> int:
-        """Readable when somebody comes."""
         return self._listener.fileno()
 
     def admit(self) -> tuple[int, list[int]]:
@@ -128,7 +126,6 @@ class Door:
         return (descriptor for descriptor, guest in list(self._guests.items()) if now >= guest.deadline)
 
     def dismiss(self, descriptor: int) -> None:
-        """Turn somebody away."""
         self._guests.pop(descriptor).close()
 
     @property

@@ -60,7 +60,6 @@ class Pty:
         return self._pid
 
     def fileno(self) -> int:
-        """The terminal."""
         return self._master
 
     writable_fileno = fileno
@@ -87,7 +86,6 @@ class Pty:
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def write(self, data: bytes) -> int:
-        """Type something."""
         try:
             return os.write(self._master, data)
         except BlockingIOError:
@@ -110,7 +108,6 @@ class Pty:
         self._exited = True
 
     def hang_up(self) -> None:
-        """Close the terminal."""
         if self._master >= 0:
             os.close(self._master)
             self._master = -1

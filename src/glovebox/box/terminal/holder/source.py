@@ -62,8 +62,7 @@ class ShellTerminal(Protocol):
     """A terminal with a shell in it. Nothing here blocks."""
 
     @property
-    def pid(self) -> int:
-        """The shell's process id."""
+    def pid(self) -> int: ...
 
     def fileno(self) -> int:
         """A descriptor that is readable when `read` has something to say."""

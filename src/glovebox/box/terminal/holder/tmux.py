@@ -168,11 +168,9 @@ class TmuxSource:
         return self._pid
 
     def fileno(self) -> int:
-        """What tmux says."""
         return self._output
 
     def writable_fileno(self) -> int:
-        """What tmux is told."""
         return self._commands
 
     def read(self) -> bytes | None:

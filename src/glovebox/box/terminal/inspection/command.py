@@ -119,7 +119,6 @@ def _ticks(process: Process) -> int:
 
 
 def _add_children(pids: set[int], candidates: list[Process]) -> None:
-    """Add all descendants."""
     grown = True
     while grown:
         children = {process.pid for process in candidates if process.parent in pids} - pids

@@ -46,7 +46,6 @@ class Exceeded(msgspec.Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """One sentence for people."""
         if self.name == "file_size":
             return (
                 f"The command was ended because it wrote a file larger than its limit of {_size(self.limit)}."

@@ -67,7 +67,6 @@ class OutputBuffer:
             self._drop()
 
     def peek(self) -> bytes:
-        """The newest bytes."""
         return b"".join([*(piece for piece, _ in self._pieces), self._open])
 
     def take(self) -> RetainedOutput:

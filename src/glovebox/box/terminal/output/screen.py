@@ -46,7 +46,6 @@ class Screen:
         self._repeats_left = _MOST_REPEATS
 
     def feed(self, text: str) -> None:
-        """Act on decoded output."""
         for match in _TOKEN.finditer(text):
             kind, value = match.lastgroup, match[0]
             if kind == "text":

@@ -246,7 +246,6 @@ class _Finder:
         self._lines = batch.number + len(texts) - 1
 
     def found(self, *, complete: bool) -> SearchMatches:
-        """All that was found."""
         return SearchMatches(self._matches, self._total, self._lines, complete)
 
 

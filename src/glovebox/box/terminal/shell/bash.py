@@ -169,7 +169,6 @@ class Bash:
 
     @property
     def channel(self) -> Channel:
-        """Its terminal."""
         assert self._channel is not None
         return self._channel
 

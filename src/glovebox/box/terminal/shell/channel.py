@@ -28,8 +28,7 @@ class Channel(Protocol):
         """What tells this terminal from all others."""
 
     @property
-    def pid(self) -> int:
-        """The shell's process id."""
+    def pid(self) -> int: ...
 
     @property
     def files(self) -> LogFiles:

@@ -64,13 +64,11 @@ class Delivery:
         self._size = len(data)
 
     def restore(self) -> None:
-        """Create the files again."""
         os.close(self._descriptor)
         self._descriptor = -1
         self._write()
 
     def close(self) -> None:
-        """Remove everything."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1

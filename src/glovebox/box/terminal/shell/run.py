@@ -64,7 +64,6 @@ class Run:
         self.start = offset
 
     def add(self, data: bytes, offset: int) -> None:
-        """The command printed something."""
         self.last_output = self._loop.time()
         if self.printed is not None:
             self.printed(data, offset)

@@ -140,7 +140,6 @@ class Journal:
                 self._late.append(body)
 
     def rewrite(self, entries: list[Entry]) -> None:
-        """Replace everything. Blocks."""
         if self._file is not None:
             with contextlib.suppress(OSError):
                 self._file.replace(map(_encode, entries))

@@ -67,12 +67,10 @@ class Layout:
         """A text, which may be plain to parsers of HTML."""
 
     @abstractmethod
-    def opening(self, tag: str, attributes: Mapping[str, str]) -> None:
-        """A start tag."""
+    def opening(self, tag: str, attributes: Mapping[str, str]) -> None: ...
 
     @abstractmethod
-    def closing(self, tag: str) -> None:
-        """An end tag."""
+    def closing(self, tag: str) -> None: ...
 
     @abstractmethod
     def empty(self, tag: str, attributes: Mapping[str, str]) -> None:
@@ -85,7 +83,6 @@ class Layout:
     # What lxml tells.
 
     def start(self, tag: str, attributes: Mapping[str, str]) -> None:
-        """An element begins."""
         if self.is_done:
             return
         self._end_words()
@@ -113,7 +110,6 @@ class Layout:
         self._line_end()
 
     def data(self, text: str) -> None:
-        """A piece of text."""
         self._words.append(text)
 
     def comment(self, text: str) -> None:
@@ -121,7 +117,6 @@ class Layout:
         self._declare("<!--", text, "-->")
 
     def pi(self, target: str, data: str | None = None) -> None:
-        """A processing instruction."""
         self._declare("<?", f"{target} {data}", ">")
 
     def doctype(self, name: str | None, public: str | None, system: str | None) -> None:

@@ -44,7 +44,6 @@ class Paper:
         self._explained: dict[str, str] = {}
 
     def finish(self) -> str:
-        """The whole text."""
         self._put("", is_end=True)
         return "".join(self._parts)
 
@@ -157,7 +156,6 @@ class Markdown(Paper):
         self._explanation: str | None = None
 
     def start(self, tag: str, attributes: Attributes) -> None:
-        """An element begins."""
         self._enter(tag)
         if self._address is not None and tag not in _BEFORE_LINK_TEXT:
             self._begin_link()
@@ -167,7 +165,6 @@ class Markdown(Paper):
             begin(self, attributes)
 
     def end(self, tag: str) -> None:
-        """An element ends."""
         self._enter(tag)
         if tag in _HEADINGS:
             self._end_heading()

@@ -142,7 +142,6 @@ class PageObserver:
         return marked, marks, kept
 
     async def picture(self, kind: str) -> bytes:
-        """How the page looks."""
         asked: dict[str, Any] = {"format": kind, "optimizeForSpeed": True}
         if kind == "jpeg":
             asked["quality"] = 70
