@@ -8,7 +8,8 @@ INPUTS := pyproject.toml constraints.txt scripts/setup.sh tests/support/npm/pack
 
 # How many processes spin beside the tests of `make test-busy`.
 LOAD ?= 2
-.PHONY: help setup run test test-busy lint bench bundle image extension clean
+QUICK := not (engine or browser or vscode or stress or slow)
+.PHONY: help setup run check test test-busy lint bench bundle image extension clean
 
 help: ## show this
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
@@ -23,6 +24,9 @@ setup: .venv/.run ## install what running a box needs into .venv
 
 run: .venv/.run ## serve a box for WORKSPACE on 127.0.0.1:PORT
 	@exec .venv/bin/glovebox serve $(PORT) --working-dir "$(WORKSPACE)" $(if $(PLUGINS),--plugins $(PLUGINS))
+
+check: lint ## the checks for every edit, in a minute: `make lint` and the tests that are quick and need no engine, browser or VS Code
+	.venv/bin/python -m pytest -n $(JOBS) -m '$(QUICK)'
 
 test: lint ## check style, types, import rules and documentation, and run all tests
 	.venv/bin/python -m compileall -q src

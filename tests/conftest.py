@@ -13,7 +13,7 @@ import pytest
 
 from tests.support.running import RunningBox, running_box
 
-pytest_plugins = ["tests.support.engine", "tests.support.sharing", "tests.support.vscode"]
+pytest_plugins = ["tests.support.engine", "tests.support.markers", "tests.support.vscode"]
 #: Begins the names of the directories of tests, which end with the number of the process that made them.
 PREFIX = "glovebox-tests-"
 #: How many directories of tests that have ended are kept, to be looked at.

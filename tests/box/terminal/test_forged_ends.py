@@ -11,6 +11,7 @@ import pytest
 from tests.box.terminal.console import Console, eventually
 from tests.box.terminal.test_resilience import FORGED
 from tests.support.running import running_box
+from tests.support.waiting import LIMIT
 
 pytestmark = [
     pytest.mark.attack,
@@ -110,7 +111,8 @@ async def test_a_process_that_was_left_behind_ends_no_command(shell: Console, li
 async def test_a_job_in_the_background_ends_no_command(shell: Console) -> None:
     forge = f"printf '{FORGED}' $__gb_token"
     for number in range(1, 6):
-        answer = await shell.run(f"(while [ ! -e stop ]; do {forge}; done) & sleep 0.1; (exit {number})")
+        line = f"(while [ ! -e stop ]; do {forge}; done) & sleep 0.1; (exit {number})"
+        answer = await shell.run(line, timeout=LIMIT)  # on a busy machine so many marks take a while to read
         assert answer.metadata.exit_code == number
         (shell.workspace / "stop").touch()
         await shell.run("wait; rm stop")
