@@ -88,7 +88,7 @@ def test_every_endpoint_is_documented_and_every_documented_one_is_served(full_bo
 
 def test_error_ids_of_the_file_actions_are_documented() -> None:
     sources = [path.read_text(encoding="utf-8") for path in (ROOT / "src/glovebox/box/files").rglob("*.py")]
-    used = {code for text in sources for code in re.findall(r'Refusal\(\s*"([a-z_]+)"', text)}
+    used = {code for text in sources for code in re.findall(r'FileActionError\(\s*"([a-z_]+)"', text)}
     used |= {code for text in sources for code in re.findall(r'errno\.E\w+: \(\s*"([a-z_]+)"', text)}
     documented = re.findall(r"^\| `([a-z_]+)` \| (?!\d|exit)", page("errors.md"), re.MULTILINE)
     assert used
@@ -102,6 +102,13 @@ def test_what_an_isolated_box_shares_with_the_machine_is_documented() -> None:
         assert word in section
     anchor = "security.md#what-an-isolated-box-shares-with-the-machine"
     assert all(anchor in page(name) for name in ("backends.md", "cli.md"))
+
+
+def test_what_the_page_on_architecture_names_is_there() -> None:
+    named = set(re.findall(r"`([\w./]+(?:/|\.(?:py|bash|js|toml)))`", page("architecture.md")))
+    assert len(named) > 40
+    places = (ROOT, ROOT / "src/glovebox")
+    assert [name for name in sorted(named) if not any((place / name).exists() for place in places)] == []
 
 
 @pytest.mark.parametrize("name", [*sorted(path.name for path in DOCS.glob("*.md")), "../README.md"])
