@@ -6,7 +6,8 @@ import type { Changed, Registered, Registration } from "./protocol";
 import { HubApi, type Identity } from "./registering";
 import { HubSocket } from "./socket";
 import { Pauses, within } from "./waiting";
-import type { Kept, State, World } from "./world";
+import type { HubIdentity } from "./reload_state";
+import type { State, World } from "./world";
 
 /** A connection that lasted so long was a good one: the next break is a new one. */
 const GOOD_MS = 5000;
@@ -24,11 +25,13 @@ export class Attempt {
   #socket: HubSocket | undefined;
   /** Whether a hub that is not there is waited for. */
   #patient: boolean;
+  /** When the window's main thread is known to have been alive: it has just asked for the connection. */
+  #alive = Date.now();
 
   constructor(
     private readonly world: World,
     private readonly desk: Desk,
-    private before: Kept | undefined,
+    private before: HubIdentity | undefined,
     private readonly become: (state: State) => void,
   ) {
     this.#patient = before !== undefined;
@@ -108,11 +111,10 @@ export class Attempt {
       api,
       registered,
       async () => {
+        const alive = Date.now();
         await this.world.prove();
-        // Not after the user has disconnected, which the window's answer may be too late for.
-        if (!this.#isStopped()) {
-          this.world.keep({ ...registered, url: api.url });
-        }
+        this.#alive = alive;
+        this.#save();
       },
       (problem) => {
         refused = problem;
@@ -136,6 +138,13 @@ export class Attempt {
     }
   }
 
+  /** Save the identity, unless the user has disconnected meanwhile. */
+  #save(): void {
+    if (this.#api && this.#registered && !this.#stopped) {
+      this.world.saveIdentity({ ...this.#registered, url: this.#api.url }, this.#alive);
+    }
+  }
+
   async #greet(socket: HubSocket): Promise<void> {
     const hello = socket.say("hello", { orders: this.desk.outbox.orders, ...this.#situation() });
     const taken = await within(NOTE_MS, Promise.race([hello, socket.closed]));
@@ -146,6 +155,7 @@ export class Attempt {
       throw new Problem("refused", "The hub does not understand what this window says; one of them may be too old.");
     }
     this.#patient = true;
+    this.#save();
     if (socket.open) {
       this.desk.outbox.connected((told, acknowledged) => {
         void socket.say("told", told).then((taken) => taken && acknowledged());

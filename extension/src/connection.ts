@@ -1,7 +1,8 @@
 import { Attempt } from "./attempt";
 import type { Desk } from "./desk";
 import { asProblem } from "./problem";
-import type { Kept, State, World } from "./world";
+import type { HubIdentity } from "./reload_state";
+import type { State, World } from "./world";
 
 /** The window's connection to a hub: at most one, which comes back by itself until the user ends it. */
 export class Connection {
@@ -23,7 +24,7 @@ export class Connection {
   }
 
   /** Connect, unless that is done or under way; as the window that it was before, if the hub still knows that. */
-  connect(before?: Kept): void {
+  connect(before?: HubIdentity): void {
     if (this.#attempt) {
       this.#attempt.pauses.wake();
       return;
@@ -38,7 +39,7 @@ export class Connection {
     void attempt.run().catch((error: unknown) => {
       if (this.#attempt === attempt) {
         this.#attempt = undefined;
-        this.world.keep(undefined);
+        this.world.clearIdentity();
         this.desk.end("disconnected", "The window's connection to the hub has failed.");
         this.#become({ name: "error", problem: asProblem(error) });
       }
@@ -49,7 +50,7 @@ export class Connection {
   async disconnect(): Promise<void> {
     const attempt = this.#attempt;
     this.#attempt = undefined;
-    this.world.keep(undefined);
+    this.world.clearIdentity();
     this.desk.end("disconnected", "The user has disconnected this window.");
     this.#become({ name: "disconnected" });
     await attempt?.leave("The user has disconnected this window.");

@@ -1,26 +1,26 @@
 import * as vscode from "vscode";
 import type { Connection } from "./connection";
 import type { Hub } from "./hub_file";
-import type { Reloading } from "./kept";
 import type { Keys } from "./keys";
 import { explain } from "./notices";
 import { said } from "./problem";
 import type { Registration } from "./protocol";
+import type { HubIdentity, ReloadState } from "./reload_state";
 import type { Showing } from "./showing";
 import type { StatusBar } from "./status_bar";
 import { prove, registration } from "./window";
-import type { Kept, State, World } from "./world";
+import type { State, World } from "./world";
 
 /** What a connection needs of a window, as VS Code has it. */
 export class WindowWorld implements World {
-  #kept: Kept | undefined;
+  #id = "";
 
   constructor(
     private readonly context: vscode.ExtensionContext,
     readonly log: vscode.LogOutputChannel,
     private readonly keys: Keys,
     private readonly performer: { readonly capabilities: string[] },
-    private readonly reloading: Reloading,
+    private readonly reloadState: ReloadState,
     private readonly bar: StatusBar,
     private readonly showing: Showing,
   ) {}
@@ -38,14 +38,23 @@ export class WindowWorld implements World {
     return await prove();
   }
 
-  keep(kept: Kept | undefined): void {
-    if (kept?.id !== this.#kept?.id) {
+  saveIdentity(identity: HubIdentity, alive: number): void {
+    if (identity.id !== this.#id) {
       this.showing.begin();
     }
-    this.#kept = kept;
-    if (this.#reconnects() || !kept) {
-      this.#note(kept);
+    this.#id = identity.id;
+    if (this.#reconnects()) {
+      this.#try("The identity of this window was not saved", () => {
+        this.reloadState.save(identity, alive);
+      });
     }
+  }
+
+  clearIdentity(): void {
+    this.#id = "";
+    this.#try("The saved identity of this window was not removed", () => {
+      this.reloadState.clear();
+    });
   }
 
   changed(state: State): void {
@@ -61,30 +70,32 @@ export class WindowWorld implements World {
     }
   }
 
-  /** What this window was before it was reloaded, if it is to be that again. */
-  async before(): Promise<Kept | undefined> {
+  /** The identity from before a reload, if the window is to be connected again. */
+  async takeIdentity(): Promise<HubIdentity | undefined> {
     try {
-      return this.#reconnects() ? await this.reloading.take() : undefined;
+      return this.#reconnects() ? await this.reloadState.take() : undefined;
     } catch (error) {
-      this.log.warn(`What this window was before is not known: ${said(error)}`);
+      this.log.warn(`The identity from before the reload was not read: ${said(error)}`);
       return undefined;
     }
   }
 
-  /** The window ends. If it may come back, the hub is not told: it waits for a while. */
-  async ending(connection: Connection): Promise<void> {
-    if (this.#kept && this.#reconnects()) {
-      this.#note(this.#kept);
+  /** The window ends. If it may come back, the hub is not notified: it waits for a while. */
+  async end(connection: Connection): Promise<void> {
+    if (this.#reconnects() && this.#try("The identity of this window was not saved", () => this.reloadState.renew())) {
       connection.drop();
     } else {
       await connection.disconnect();
     }
   }
 
-  #note(kept: Kept | undefined): void {
-    this.reloading.keep(kept).catch((error: unknown) => {
-      this.log.debug(`It could not be noted what this window is called: ${said(error)}`);
-    });
+  #try<T>(failure: string, work: () => T): T | undefined {
+    try {
+      return work();
+    } catch (error) {
+      this.log.warn(`${failure}: ${said(error)}`);
+      return undefined;
+    }
   }
 
   #reconnects(): boolean {

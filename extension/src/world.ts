@@ -2,7 +2,7 @@ import type { Hub } from "./hub_file";
 import type { Log } from "./log";
 import type { Problem } from "./problem";
 import type { Registration } from "./protocol";
-import type { Identity } from "./registering";
+import type { HubIdentity } from "./reload_state";
 
 /** How the connection is. */
 export type State =
@@ -10,11 +10,6 @@ export type State =
   | { name: "connecting"; why: string }
   | { name: "connected" | "paused"; url: string; id: string }
   | { name: "error"; problem: Problem };
-
-/** What the hub once called this window, and which hub that was. */
-export interface Kept extends Identity {
-  url: string;
-}
 
 /** What a connection needs of the window. */
 export interface World {
@@ -25,8 +20,10 @@ export interface World {
   registration(): Registration;
   /** Have the window's main thread do something. */
   prove(): Promise<unknown>;
-  /** This is what the window is called, and the user wants it connected; nothing: not any more. */
-  keep(kept: Kept | undefined): void;
+  /** Save the identity for a reload of the window; `alive` is when its main thread is known to have been alive. */
+  saveIdentity(identity: HubIdentity, alive: number): void;
+  /** Remove the saved identity: the window is not to be connected any more. */
+  clearIdentity(): void;
   /** The state is another one. */
   changed(state: State): void;
 }

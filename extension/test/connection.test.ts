@@ -99,7 +99,7 @@ test("a hub that was restarted and knows the window has it back under the same n
   await hub.start();
   await until("it is back", () => window.state === "connected");
   assert.equal(hub.registrations.length, 1);
-  assert.equal(window.kept?.id, "w1");
+  assert.equal(window.identity?.id, "w1");
 });
 
 test("a window that the hub has forgotten registers anew, and its old orders are given up", async () => {
@@ -196,8 +196,14 @@ test("disconnecting ends what is under way with that reason, and the hub is told
     ["hello", "told", "leaving"],
   );
   assert.deepEqual(hub.unregistered, []);
-  assert.equal(window.kept, undefined);
+  assert.equal(window.identity, undefined);
   assert.equal(window.hand.aborted.length, 1);
+});
+
+test("the identity is saved as soon as the window is connected", async () => {
+  window.answers = false;
+  await connected();
+  assert.equal(window.identity?.id, "w1");
 });
 
 test("an answer of the main thread that comes late does not bring the wish to be connected back", async () => {
@@ -209,7 +215,7 @@ test("an answer of the main thread that comes late does not bring the wish to be
   const leaving = window.connection.disconnect();
   window.answerLate();
   await leaving;
-  assert.equal(window.kept, undefined);
+  assert.equal(window.identity, undefined);
 });
 
 test("a hub that does not hear the last words is told by HTTP", async () => {

@@ -3,7 +3,8 @@ import { Desk, type Performing } from "../../src/desk";
 import type { Hub } from "../../src/hub_file";
 import type { Log } from "../../src/log";
 import type { Answer, Order, Registration } from "../../src/protocol";
-import type { Kept, State, World } from "../../src/world";
+import type { HubIdentity } from "../../src/reload_state";
+import type { State, World } from "../../src/world";
 
 const silent: Log = { debug: () => undefined, info: () => undefined, warn: () => undefined, error: () => undefined };
 
@@ -49,7 +50,7 @@ export class SmallWindow implements World {
   readonly hand = new Hand();
   readonly desk = new Desk(this.hand, silent);
   readonly connection = new Connection(this, this.desk);
-  kept: Kept | undefined;
+  identity: HubIdentity | undefined;
   /** Whether the main thread answers. */
   answers = true;
   readonly #unanswered: (() => void)[] = [];
@@ -85,8 +86,12 @@ export class SmallWindow implements World {
     this.#unanswered.splice(0).forEach((resolve) => resolve());
   }
 
-  keep(kept: Kept | undefined): void {
-    this.kept = kept;
+  saveIdentity(identity: HubIdentity): void {
+    this.identity = identity;
+  }
+
+  clearIdentity(): void {
+    this.identity = undefined;
   }
 
   changed(state: State): void {
