@@ -29,11 +29,6 @@ export function onChange(heard: () => void): vscode.Disposable {
   );
 }
 
-/** Have the main thread do something: it answers only while there is a window. */
-export async function prove(): Promise<unknown> {
-  return await vscode.commands.executeCommand("setContext", "glovebox.seen", Date.now());
-}
-
 function folders(): Folder[] {
   const open = vscode.workspace.workspaceFolders ?? [];
   return open

@@ -3,12 +3,13 @@ import type { Connection } from "./connection";
 import type { Hub } from "./hub_file";
 import type { Keys } from "./keys";
 import { explain } from "./notices";
+import { syncWithMainThread } from "./orders/open_documents";
 import { said } from "./problem";
 import type { Registration } from "./protocol";
 import type { HubIdentity, ReloadState } from "./reload_state";
 import type { Showing } from "./showing";
 import type { StatusBar } from "./status_bar";
-import { prove, registration } from "./window";
+import { registration } from "./window";
 import type { State, World } from "./world";
 
 /** What a connection needs of a window, as VS Code has it. */
@@ -35,7 +36,7 @@ export class WindowWorld implements World {
   }
 
   async prove(): Promise<unknown> {
-    return await prove();
+    return await syncWithMainThread();
   }
 
   saveIdentity(identity: HubIdentity, alive: number): void {

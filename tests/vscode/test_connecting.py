@@ -54,9 +54,7 @@ def test_nothing_is_sent_before_the_user_connects_the_window(own: Window) -> Non
 
 def test_the_menu_of_the_status_bar_disconnects(own: Window) -> None:
     own.connect()
-    own.click_status()
-    assert any("Pause" in row for row in own.menu())
-    own.choose("Disconnect")
+    assert any("Pause" in row for row in own.choose_in_menu("Disconnect"))
     own.hub.wait_for(own.folder, "gone")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zipfile
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from glovebox.protocol.base import Action
 from glovebox.protocol.files import DeleteAction, GlobAction, GrepAction, MoveAction
 from glovebox.protocol.observations import ErrorObservation, FileReadObservation
 from tests.support.running import wait_until
+from tests.support.waiting import LIMIT
 from tests.vscode.harness.desk import Desk, Window
 
 CHANGES: dict[str, Callable[[str], Action[Any]]] = {
@@ -99,6 +101,25 @@ def test_changes_that_the_user_has_not_saved_are_never_touched(
     assert file.read_text() == "one\ntwo\nthree\n"
     assert window.editor_text().startswith("mine one\ntwo\nthree")
     assert window.tabs() == [f"{file.name}*"]
+
+
+@pytest.mark.parametrize("how", CHANGES)
+def test_changes_that_the_extension_has_not_received_yet_are_never_touched(
+    agent: SyncRuntime, window: Window, how: str
+) -> None:
+    file = make(window, f"typed-{how}.txt")
+    window.open_file(file.name)
+    with ThreadPoolExecutor(1) as threads:
+        with window.held_messages():
+            window.type("mine ")
+            wait_until(lambda: window.tabs() == [f"{file.name}*"], what="unsaved changes")
+            changing = threads.submit(agent.execute, CHANGES[how](str(file)))
+            wait_until(lambda: "working" in window.status(), what="an agent that is working")
+        answer = changing.result(LIMIT)
+    assert isinstance(answer, ErrorObservation), answer
+    assert answer.error_id == "unsaved_changes"
+    assert file.read_text() == "one\ntwo\nthree\n"
+    assert window.editor_text().startswith("mine one\ntwo\nthree")
 
 
 def test_an_agent_reads_what_the_user_sees_not_what_was_saved(agent: SyncRuntime, window: Window) -> None:

@@ -5,7 +5,7 @@ import type { Content, Read, Write, Written } from "../protocol";
 import type { Shown } from "../shown";
 import { changeBetween, lineEndOf, sha256, textOf, withNewlines } from "./changes";
 import type { Containment, Place } from "./containment";
-import { documentAt, encoded, heedUnsaved, inStep, isUpToDate, unsavedAt, unsavedDocument } from "./open_documents";
+import { documentAt, encoded, heedUnsaved, inStep, isUpToDate, unsavedAt } from "./open_documents";
 import { isMissing, Refusal } from "./refusal";
 import type { Turns } from "./turns";
 import { goOn } from "./waiting";
@@ -20,14 +20,15 @@ export class Documents {
 
   async read(order: Read): Promise<Content> {
     const place = await this.containment.inside(order.path);
-    const document = await unsavedDocument(place);
+    const unsaved = await unsavedAt(place);
+    const document = unsaved.map((uri) => documentAt(uri.fsPath)).find((one) => one?.isDirty);
     if (document !== undefined) {
       const data = await encoded(document, (await contentOf(place.path)) ?? new Uint8Array());
       const piece = data.subarray(order.offset, order.offset + order.length);
       return { kind: "content", data: new Uint8Array(piece), size: data.length, unsaved: true };
     }
     const { size, piece } = await pieceOf(place.path, order.offset, order.length);
-    return { kind: "content", data: piece, size, unsaved: (await unsavedAt(place)).length > 0 };
+    return { kind: "content", data: piece, size, unsaved: unsaved.length > 0 };
   }
 
   async write(order: Write, signal: AbortSignal): Promise<Written> {
@@ -112,6 +113,8 @@ async function put(place: Place, before: Uint8Array | undefined, after: Uint8Arr
     if (onDisk !== undefined && Buffer.compare(onDisk, after) === 0) {
       return;
     }
+    // Or the user has typed in the meantime, so that the edit was refused.
+    await heedUnsaved(place);
   }
   await vscode.workspace.fs.writeFile(vscode.Uri.file(place.path), after);
   if (document !== undefined && text !== undefined) {

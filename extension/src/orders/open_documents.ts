@@ -18,8 +18,19 @@ export function documentAt(path: string): vscode.TextDocument | undefined {
   return vscode.workspace.textDocuments.find((document) => isFile(document.uri) && document.uri.fsPath === path);
 }
 
+/**
+ * Have the window's main thread do something, and wait until it has.
+ *
+ * It answers only while there is a window. What the user did before it answered is then known in this process, too.
+ */
+export async function syncWithMainThread(): Promise<unknown> {
+  return await vscode.commands.executeCommand("setContext", "glovebox.seen", Date.now());
+}
+
 /** Files with changes that are not saved, at a place or below it. */
 export async function unsavedAt(place: Place): Promise<vscode.Uri[]> {
+  // What the user has just typed may not have reached this process.
+  await syncWithMainThread();
   const unsaved: vscode.Uri[] = [];
   for (const uri of unsavedFiles()) {
     if (isWithin(place.path, uri.fsPath) || isWithin(place.real, await realOf(uri.fsPath))) {
@@ -27,17 +38,6 @@ export async function unsavedAt(place: Place): Promise<vscode.Uri[]> {
     }
   }
   return unsaved;
-}
-
-/** The document with the text that a place has in its editor and not on the disk. */
-export async function unsavedDocument(place: Place): Promise<vscode.TextDocument | undefined> {
-  for (const uri of await unsavedAt(place)) {
-    const document = documentAt(uri.fsPath);
-    if (document?.isDirty) {
-      return document;
-    }
-  }
-  return undefined;
 }
 
 /** Refuses if the user has changes there that are not saved, or saves them, as the user has set it. */

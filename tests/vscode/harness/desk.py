@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from glovebox import BoxSpec, SyncRuntime
+from tests.support.waiting import wait_until
 from tests.vscode.harness.browser import Browser
 from tests.vscode.harness.editor import Editor
 from tests.vscode.harness.hub import Hub
@@ -27,6 +28,7 @@ class Window(WindowPage):
         """Connect it as a user does, and wait until an agent can use it."""
         self.command("Glovebox: Connect")
         self.hub.wait_for(self.folder, "connected")
+        wait_until(lambda: "connected" in self.status(), what="a status bar that says so")
 
     @contextlib.contextmanager
     def agent(self) -> Iterator[SyncRuntime]:

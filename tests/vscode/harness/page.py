@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
@@ -18,9 +19,21 @@ P = ParamSpec("P")
 T = TypeVar("T")
 #: Seconds until a window must show what it is expected to.
 PATIENCE = 3 * LIMIT
+#: How often a page is loaded before a test fails.
+LOADS = 3
 TOAST = ".notification-toast"
 FILES = ".explorer-folders-view .monaco-list-row, .explorer-empty-view"
 BUTTONS = ".notification-list-item-buttons-container .monaco-button"
+#: Queues what WebSockets send until `releaseMessages` is called.
+HOLD = """() => {
+    const send = WebSocket.prototype.send;
+    const held = [];
+    WebSocket.prototype.send = function (data) { held.push([this, data]); };
+    window.releaseMessages = () => {
+        WebSocket.prototype.send = send;
+        held.forEach(([socket, data]) => socket.send(data));
+    };
+}"""
 
 
 def by_the_browser(
@@ -56,11 +69,13 @@ class WindowPage:
         self._settle()
 
     def _settle(self, shows: str = FILES) -> None:
-        try:
-            self._page.locator(shows).first.wait_for(timeout=1000 * LIMIT)
-        except TimeoutError:  # now and then VS Code's page stays half loaded; its user would load it again
-            self._page.reload()
-            self._page.locator(shows).first.wait_for(timeout=1000 * PATIENCE)
+        for _ in range(LOADS - 1):
+            try:
+                self._page.locator(shows).first.wait_for(timeout=1000 * LIMIT)
+                return
+            except TimeoutError:  # now and then the page stays half loaded; a user would load it again
+                self._page.reload()
+        self._page.locator(shows).first.wait_for(timeout=1000 * PATIENCE)
 
     def trust(self) -> None:
         """Say that the authors of what is in the folder are trusted."""
@@ -132,14 +147,22 @@ class WindowPage:
         self._page.keyboard.type(text)
 
     @by_the_browser
-    def click_status(self) -> None:
-        """Click what the status bar says of Glovebox."""
-        self._status().click()
-
-    @by_the_browser
-    def choose(self, text: str) -> None:
-        """Choose a row of the menu that is open."""
-        self._page.locator(".quick-input-list .monaco-list-row", has_text=text).first.click()
+    def choose_in_menu(self, text: str) -> list[str]:
+        """Choose a row of the menu that the status bar opens; return all rows."""
+        page = self._page
+        menu = page.locator(".quick-input-widget", has=page.get_by_text("Glovebox", exact=True))
+        rows = menu.locator(".quick-input-list .monaco-list-row")
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            self._status().click()
+            try:
+                rows.filter(has_text=text).first.wait_for(timeout=5000)
+                found = rows.all_inner_texts()
+                rows.filter(has_text=text).first.click(timeout=5000)
+                return found
+            except Error:  # it closes when the window loses the focus, and has other rows in other states
+                assert time.monotonic() < deadline, f"the menu has no {text!r}"
+                page.keyboard.press("Escape")
 
     @by_the_browser
     def answer(self, text: str) -> None:
@@ -147,6 +170,19 @@ class WindowPage:
         page = self._page
         page.locator(".quick-input-widget input").last.fill(text)
         page.keyboard.press("Enter")
+
+    @contextlib.contextmanager
+    def held_messages(self) -> Iterator[None]:
+        """Delay everything that the window sends, as a slow network does, until the end of the block."""
+        self._evaluate(HOLD)
+        try:
+            yield
+        finally:
+            self._evaluate("() => window.releaseMessages()")
+
+    @by_the_browser
+    def _evaluate(self, script: str) -> None:
+        self._page.evaluate(script)
 
     @by_the_browser
     def press_button(self, message: str, button: str) -> None:
@@ -184,13 +220,6 @@ class WindowPage:
         return self._page.locator(
             f"{TOAST} .notification-list-item-buttons-container .monaco-button"
         ).all_inner_texts()
-
-    @by_the_browser
-    def menu(self) -> list[str]:
-        """The rows of the menu that is open."""
-        rows = self._page.locator(".quick-input-list .monaco-list-row")
-        rows.first.wait_for()
-        return rows.all_inner_texts()
 
     @by_the_browser
     def editor_text(self) -> str:
