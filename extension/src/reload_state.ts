@@ -1,9 +1,9 @@
 import { randomUUID } from "node:crypto";
 import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import type { Identity } from "./registering";
+import type { Identity } from "./hub_api";
 import { isAlive } from "./orders/shells";
-import { pause } from "./orders/waiting";
+import { sleep } from "./timing";
 
 /** A window that was closed longer ago than this stays disconnected when it is opened again. */
 const FRESH_MS = 2 * 60_000;
@@ -91,7 +91,7 @@ export class ReloadState {
         const { id, secret, url } = taken.note;
         return { id, secret, url };
       }
-      await pause(POLL_MS);
+      await sleep(POLL_MS);
     }
     return undefined;
   }
