@@ -1,4 +1,4 @@
-"""A machine with a hub, a VS Code and a browser, on which windows are opened."""
+"""A machine with a hub, a VS Code server and a browser, on which windows are opened."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from pathlib import Path
 from glovebox import BoxSpec, SyncRuntime
 from tests.support.waiting import wait_until
 from tests.vscode.harness.browser import Browser
-from tests.vscode.harness.editor import Editor
 from tests.vscode.harness.hub import Hub
-from tests.vscode.harness.page import WindowPage
+from tests.vscode.harness.vscode_server import VsCodeServer
+from tests.vscode.harness.window_page import WindowPage
 
-#: All pages that are open, for pictures of what was seen when a test failed.
+#: All open pages, for screenshots when a test fails.
 OPEN: list[WindowPage] = []
 
 
 class Window(WindowPage):
-    """A window, and the agent's way into it."""
+    """A window, and how agents connect to it."""
 
     def __init__(self, browser: Browser, folder: Path, hub: Hub) -> None:
         super().__init__(browser, folder)
         self.hub = hub
 
     def connect(self) -> None:
-        """Connect it as a user does, and wait until an agent can use it."""
+        """Connect as a user does, and wait until an agent can use the window."""
         self.command("Glovebox: Connect")
         self.hub.wait_for(self.folder, "connected")
-        wait_until(lambda: "connected" in self.status(), what="a status bar that says so")
+        wait_until(lambda: "connected" in self.status(), what="the status bar")
 
     @contextlib.contextmanager
     def agent(self) -> Iterator[SyncRuntime]:
@@ -38,17 +38,17 @@ class Window(WindowPage):
             yield runtime
 
 
-class Desk:
-    """What tests have in common."""
+class Workstation:
+    """A hub, a VS Code server, a browser, and a directory for workspaces."""
 
-    def __init__(self, hub: Hub, editor: Editor, browser: Browser, place: Path) -> None:
+    def __init__(self, hub: Hub, server: VsCodeServer, browser: Browser, place: Path) -> None:
         self.hub = hub
-        self.editor = editor
+        self.server = server
         self.browser = browser
         self.place = place
 
     def folder(self, name: str, files: Mapping[str, str] | None = None) -> Path:
-        """A new folder with files."""
+        """Create a folder with files."""
         folder = self.place / name
         folder.mkdir(parents=True)
         for path, content in {"notes.txt": "one\ntwo\nthree\n", **(files or {})}.items():
@@ -60,11 +60,11 @@ class Desk:
     def window(
         self, folder: Path, *, workspace: Path | None = None, browser: Browser | None = None
     ) -> Iterator[Window]:
-        """A window for a folder, or for a workspace whose first folder it is, until it is closed."""
+        """Open a window for a folder, or for a workspace whose first folder it is."""
         window = Window(browser or self.browser, folder, self.hub)
         OPEN.append(window)
         try:
-            window.open(self.editor.address(workspace or folder))
+            window.open(self.server.address(workspace or folder))
             yield window
         finally:
             OPEN.remove(window)
@@ -72,11 +72,11 @@ class Desk:
 
     @contextlib.contextmanager
     def empty_window(self) -> Iterator[Window]:
-        """A window without a folder, until it is closed."""
+        """Open a window without a folder."""
         window = Window(self.browser, Path("/"), self.hub)
         OPEN.append(window)
         try:
-            window.open(self.editor.address(None), shows=".statusbar-item")
+            window.open(self.server.address(None), shows=".statusbar-item")
             yield window
         finally:
             OPEN.remove(window)

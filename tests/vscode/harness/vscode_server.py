@@ -1,4 +1,4 @@
-"""The server of VS Code, as a process with a home of its own."""
+"""The VS Code server, as a process with a home directory of its own."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.support.running import wait_until
 
 TOKEN = "a-token-for-tests"
 BOUND = re.compile(r"Server bound to [^\s:]+:(\d+)")
-#: What a user may set for the machine; beside what keeps the windows quiet and their text readable.
+#: Settings of the machine that keep windows free of notifications and their text readable.
 SETTINGS: Mapping[str, Any] = {
     "chat.disableAIFeatures": True,
     "extensions.autoCheckUpdates": False,
@@ -39,26 +39,26 @@ SETTINGS: Mapping[str, Any] = {
 ROOT = Path(__file__).parents[3]
 
 
-class Program:
-    """VS Code as `glovebox vscode install` has installed it: a node, and the server's script."""
+class ServerProgram:
+    """The paths of an installed VS Code server."""
 
     def __init__(self, place: Path) -> None:
         self.node = place / "node"
         self.script = place / "out/server-main.js"
 
 
-def packaged(target: Path, limit: float) -> Path:
-    """The extension as `make extension` makes it."""
+def package_extension(target: Path, limit: float) -> Path:
+    """Build the extension as `make extension` does."""
     command = ["scripts/extension.sh", "package", str(target)]
-    made = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=limit)
-    assert made.returncode == 0, made.stdout + made.stderr
+    build = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=limit)
+    assert build.returncode == 0, build.stdout + build.stderr
     return target
 
 
-class Editor:
-    """A server that runs: everything of it lies below one directory."""
+class VsCodeServer:
+    """A VS Code server with all its files below one directory."""
 
-    def __init__(self, program: Program, home: Path, state: Path) -> None:
+    def __init__(self, program: ServerProgram, home: Path, state: Path) -> None:
         self.home = home
         self._program = program
         self._state = state
@@ -70,10 +70,10 @@ class Editor:
         self._token_file.write_text(TOKEN)
         self._token_file.chmod(0o600)
         (home / ".bashrc").write_text("PS1='\\W \\$ '\n")
-        self.set({})
+        self.write_settings({})
 
-    def set(self, settings: Mapping[str, Any]) -> None:
-        """Have these settings of the machine, beside those of all tests."""
+    def write_settings(self, settings: Mapping[str, Any]) -> None:
+        """Write the settings of the machine: these and those of all tests."""
         file = self.home / "data/data/Machine/settings.json"
         file.parent.mkdir(parents=True, exist_ok=True)
         fresh = file.with_suffix(".new")
@@ -81,7 +81,7 @@ class Editor:
         fresh.replace(file)
 
     def install(self, package: Path) -> str:
-        """Install an extension as a user does; what is said."""
+        """Install an extension as a user does; return the output."""
         done = subprocess.run(
             [*self._command(), "--install-extension", str(package)],
             env=self._environment(),
@@ -93,7 +93,7 @@ class Editor:
         return done.stdout
 
     def start(self, *flags: str) -> None:
-        """Start it, and wait until it listens."""
+        """Start the server, and wait until it listens."""
         listening = ["--host", "127.0.0.1", "--port", "0", "--connection-token-file", str(self._token_file)]
         quiet = ["--disable-telemetry", "--reconnection-grace-time", "10"]
         with self._log.open("wb") as log:
@@ -109,28 +109,28 @@ class Editor:
 
     def _is_bound(self) -> bool:
         assert self._process is not None
-        said = self._log.read_text("utf-8", "replace")
-        assert self._process.poll() is None, said
-        if found := BOUND.search(said):
+        output = self._log.read_text("utf-8", "replace")
+        assert self._process.poll() is None, output
+        if found := BOUND.search(output):
             self.url = f"http://127.0.0.1:{found[1]}"
         return bool(found)
 
     def address(self, place: Path | None) -> str:
-        """Where a browser finds a window for a folder, or for a file that names several, or for nothing."""
+        """The address of a window for a folder, for a `.code-workspace` file, or for nothing."""
         if place is None:
             return f"{self.url}/?tkn={TOKEN}&ew=true"
         kind = "workspace" if place.suffix == ".code-workspace" else "folder"
         return f"{self.url}/?tkn={TOKEN}&{kind}={quote(str(place))}"
 
     def stop(self) -> None:
-        """End it, with all that it started."""
+        """Stop the server and its child processes."""
         if self._process is None:
             return
         started = psutil.Process(self._process.pid).children(recursive=True)
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGTERM)
         _, left = psutil.wait_procs([psutil.Process(self._process.pid), *started], 10)
-        # Now and then a shell does not notice that its terminal is gone.
+        # Now and then a shell does not end with its terminal.
         for process in left:
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.kill()
@@ -148,17 +148,19 @@ class Editor:
         ]
 
     def _environment(self) -> dict[str, str]:
-        kept = {name: os.environ[name] for name in ("PATH", "LANG", "TMPDIR") if name in os.environ}
-        return {**kept, "HOME": str(self.home), "XDG_STATE_HOME": str(self._state), "SHELL": "/bin/bash"}
+        inherited = {name: os.environ[name] for name in ("PATH", "LANG", "TMPDIR") if name in os.environ}
+        return {**inherited, "HOME": str(self.home), "XDG_STATE_HOME": str(self._state), "SHELL": "/bin/bash"}
 
 
 @contextlib.contextmanager
-def running_editor(program: Program, home: Path, state: Path, package: Path, *flags: str) -> Iterator[Editor]:
-    """A server with the extension in it; windows find the hub that has left its address below `state`."""
-    editor = Editor(program, home, state)
-    editor.install(package)
+def running_server(
+    program: ServerProgram, home: Path, state: Path, package: Path, *flags: str
+) -> Iterator[VsCodeServer]:
+    """Start a server with the extension; windows find the hub whose address file is below `state`."""
+    server = VsCodeServer(program, home, state)
+    server.install(package)
     try:
-        editor.start(*flags)
-        yield editor
+        server.start(*flags)
+        yield server
     finally:
-        editor.stop()
+        server.stop()

@@ -1,4 +1,4 @@
-"""Hubs, networks and browsers that go away, and what an agent is told."""
+"""Lost hubs, networks and browsers, and the errors that an agent gets."""
 
 from __future__ import annotations
 
@@ -13,38 +13,38 @@ from glovebox.protocol.observations import CmdOutputObservation
 from tests.support.proxy import Proxy, running_proxy
 from tests.support.waiting import LIMIT, wait_until
 from tests.vscode.harness.browser import running_browser
-from tests.vscode.harness.desk import Desk, Window
+from tests.vscode.harness.workstation import Window, Workstation
 
 COUNTED = "echo begun; echo x >> runs; until test -e {}; do sleep 0.05; done; echo done"
 
 
 @pytest.fixture(scope="module")
-def wire(desk: Desk) -> Iterator[Proxy]:
-    """The network between the window of these tests and the hub."""
-    with running_proxy(desk.hub.url) as proxy:
+def wire(workstation: Workstation) -> Iterator[Proxy]:
+    """A proxy between the window of these tests and the hub."""
+    with running_proxy(workstation.hub.url) as proxy:
         yield proxy
 
 
 @pytest.fixture(scope="module")
-def far_window(desk: Desk, wire: Proxy) -> Iterator[Window]:
-    """A window that is connected over it."""
-    with desk.window(desk.folder("far")) as window:
-        with desk.hub.known_as(url=wire.url):
+def far_window(workstation: Workstation, wire: Proxy) -> Iterator[Window]:
+    """A window that is connected through the proxy."""
+    with workstation.window(workstation.folder("far")) as window:
+        with workstation.hub.address_file(url=wire.url):
             window.connect()
         yield window
 
 
 @pytest.fixture
 def far(far_window: Window, wire: Proxy) -> Iterator[Window]:
-    """The same, which finds the hub over that network only."""
-    with far_window.hub.known_as(url=wire.url):
+    """The same, which finds the hub through the proxy only."""
+    with far_window.hub.address_file(url=wire.url):
         yield far_window
 
 
 def test_a_break_of_the_network_within_the_grace_time_loses_and_repeats_nothing(
     far: Window, wire: Proxy
 ) -> None:
-    before = far.hub.id_of(far.folder)
+    before = far.hub.window_id(far.folder)
     with far.agent() as agent, ThreadPoolExecutor(1) as threads:
         waiting = threads.submit(agent.run, COUNTED.format("go"), timeout=60)
         wait_until((far.folder / "runs").exists, what="the command")
@@ -56,7 +56,7 @@ def test_a_break_of_the_network_within_the_grace_time_loses_and_repeats_nothing(
     assert isinstance(answer, CmdOutputObservation)
     assert (answer.content, answer.metadata.exit_code) == ("begun\ndone", 0)
     assert (far.folder / "runs").read_text() == "x\n"
-    assert far.hub.id_of(far.folder) == before
+    assert far.hub.window_id(far.folder) == before
     far.hub.wait_for(far.folder, "connected")
 
 
@@ -70,25 +70,25 @@ def test_an_action_during_a_break_waits_for_the_window(far: Window, wire: Proxy)
 
 
 @pytest.fixture
-def brief_wire(desk: Desk, brief_desk: Desk) -> Iterator[Proxy]:
-    """The network to a hub that gives windows up soon."""
-    with running_proxy(brief_desk.hub.url) as proxy, desk.hub.known_as(url=proxy.url):
+def short_grace_proxy(workstation: Workstation, short_grace_workstation: Workstation) -> Iterator[Proxy]:
+    """A proxy to a hub that removes lost windows soon."""
+    with running_proxy(short_grace_workstation.hub.url) as proxy, workstation.hub.address_file(url=proxy.url):
         yield proxy
 
 
 @pytest.fixture
-def brief_window(brief_desk: Desk, brief_wire: Proxy) -> Iterator[Window]:
-    """A window that is connected over it."""
-    with brief_desk.window(brief_desk.folder("brief")) as window:
+def short_grace_window(short_grace_workstation: Workstation, short_grace_proxy: Proxy) -> Iterator[Window]:
+    """A window that is connected through the proxy."""
+    with short_grace_workstation.window(short_grace_workstation.folder("brief")) as window:
         window.connect()
         yield window
 
 
-def test_a_break_beyond_the_grace_time_is_told_and_the_window_comes_back_as_a_new_one(
-    brief_window: Window, brief_wire: Proxy
+def test_a_break_beyond_the_grace_time_is_an_error_and_the_window_gets_a_new_id(
+    short_grace_window: Window, short_grace_proxy: Proxy
 ) -> None:
-    far, wire = brief_window, brief_wire
-    before = far.hub.id_of(far.folder)
+    far, wire = short_grace_window, short_grace_proxy
+    before = far.hub.window_id(far.folder)
     with far.agent() as agent, ThreadPoolExecutor(1) as threads:
         waiting = threads.submit(agent.run, "echo lost; sleep 600", session="lost", timeout=500)
         wait_until(lambda: "lost" in far.terminal_text(), what="the command")
@@ -101,35 +101,35 @@ def test_a_break_beyond_the_grace_time_is_told_and_the_window_comes_back_as_a_ne
         assert refused.value.code in ("no_such_window", "window_lost")
     wire.mend()
     far.hub.wait_for(far.folder, "connected")
-    assert far.hub.id_of(far.folder) != before
+    assert far.hub.window_id(far.folder) != before
     with far.agent() as agent:
         assert agent.run("echo back", timeout=60).content == "back"
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=["stopped", "killed"])
-def test_a_window_finds_a_hub_that_was_started_again_and_keeps_its_id(
+def test_a_window_reconnects_to_a_restarted_hub_with_the_same_id(
     window: Window, number: signal.Signals
 ) -> None:
-    before = window.hub.id_of(window.folder)
+    before = window.hub.window_id(window.folder)
     window.hub.stop(number)
     window.hub.start()
     window.hub.wait_for(window.folder, "connected")
-    assert window.hub.id_of(window.folder) == before
+    assert window.hub.window_id(window.folder) == before
     with window.agent() as agent:
         assert agent.run("echo again").content == "again"
 
 
-def test_a_window_whose_browser_was_killed_is_told_apart_from_one_that_works(brief_desk: Desk) -> None:
-    desk = brief_desk
-    folder = desk.folder("killed")
+def test_a_window_whose_browser_was_killed_is_unresponsive(short_grace_workstation: Workstation) -> None:
+    workstation = short_grace_workstation
+    folder = workstation.folder("killed")
     with running_browser() as browser:
-        page = Window(browser, folder, desk.hub)
-        page.open(desk.editor.address(folder))
+        page = Window(browser, folder, workstation.hub)
+        page.open(workstation.server.address(folder))
         page.connect()
         with page.agent() as agent:
             assert agent.run("echo alive").content == "alive"
             browser.kill()
-            desk.hub.wait_for(folder, "unresponsive")
+            workstation.hub.wait_for(folder, "unresponsive")
             with pytest.raises(WindowUnresponsive):
                 agent.read("notes.txt")
             with pytest.raises(WindowUnresponsive):

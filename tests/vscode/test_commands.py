@@ -1,4 +1,4 @@
-"""Commands of an agent, in a terminal of a VS Code window."""
+"""Commands of an agent in a terminal of a VS Code window."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from glovebox.protocol.actions import CmdRunAction
 from glovebox.protocol.observations import CmdOutputObservation, ErrorObservation
 from glovebox.protocol.streams import Output
 from tests.support.waiting import LIMIT, wait_until
-from tests.vscode.harness.desk import Desk, Window
+from tests.vscode.harness.workstation import Window, Workstation
 
-#: What some of them did to VS Code: no word of their end, or of what they printed.
+#: For some of them VS Code's shell integration reports no end or no output if they are typed directly.
 SHAPES = {
     "plain": ("echo plain", "plain", 0),
     "a subshell alone": ("( echo in; exit 3 )", "in", 3),
@@ -37,7 +37,7 @@ SHAPES = {
 
 
 def run(agent: SyncRuntime, command: str, **fields: object) -> CmdOutputObservation:
-    """The answer to a command that must have been run."""
+    """Run a command, and check that it was executed."""
     answer = agent.run(CmdRunAction(command=command, **fields))  # type: ignore[arg-type]
     assert isinstance(answer, CmdOutputObservation), answer
     return answer
@@ -91,7 +91,7 @@ def test_control_sequences_are_for_the_user_not_for_the_agent(agent: SyncRuntime
 
 
 @pytest.mark.parametrize(("command", "status"), [("exit 7", 7), ("set -e; echo before; false", 1)])
-def test_a_shell_that_ends_is_told_and_the_next_command_has_a_new_one(
+def test_the_end_of_a_shell_is_reported_and_the_next_command_has_a_new_one(
     agent: SyncRuntime, command: str, status: int
 ) -> None:
     session = f"ends-{status}"
@@ -101,11 +101,11 @@ def test_a_shell_that_ends_is_told_and_the_next_command_has_a_new_one(
     assert run(agent, "echo alive", session=session, timeout=LIMIT).content == "alive"
 
 
-def test_a_command_that_asks_gets_what_the_agent_types(agent: SyncRuntime) -> None:
-    asked = run(agent, "read -p 'Your name? ' name && echo Hello, $name", timeout=10)
-    assert asked.metadata.exit_code == -1
-    assert "Your name?" in asked.content
-    assert "timed out" in asked.metadata.suffix
+def test_a_command_that_reads_input_gets_that_of_the_agent(agent: SyncRuntime) -> None:
+    prompt = run(agent, "read -p 'Your name? ' name && echo Hello, $name", timeout=10)
+    assert prompt.metadata.exit_code == -1
+    assert "Your name?" in prompt.content
+    assert "timed out" in prompt.metadata.suffix
     answer = run(agent, "Ada", is_input=True, timeout=LIMIT)
     assert answer.content.endswith("Hello, Ada")
     assert answer.metadata.exit_code == 0
@@ -137,26 +137,26 @@ def test_many_commands_in_a_row_are_answered_right(agent: SyncRuntime) -> None:
 
 
 @pytest.fixture
-def dated(desk: Desk) -> Iterator[None]:
-    """Shells that tell their commands with the time."""
-    file = desk.editor.home / ".bashrc"
-    kept = file.read_text()
-    file.write_text(f"{kept}HISTTIMEFORMAT='%F %T '\n")
+def dated(workstation: Workstation) -> Iterator[None]:
+    """Shells that report their commands to VS Code with the time."""
+    file = workstation.server.home / ".bashrc"
+    original = file.read_text()
+    file.write_text(f"{original}HISTTIMEFORMAT='%F %T '\n")
     yield
-    file.write_text(kept)
+    file.write_text(original)
 
 
 @pytest.mark.usefixtures("dated")
-def test_a_shell_that_tells_its_commands_with_their_time_is_understood(agent: SyncRuntime) -> None:
+def test_a_shell_that_reports_its_commands_with_their_time_works(agent: SyncRuntime) -> None:
     seen = []
     for number in range(4):
         answer = run(agent, f"echo dated {number}; (exit {number})", session="dated", timeout=LIMIT)
         assert answer.metadata.exit_code == number
         seen.append(answer.content)
-    # That a shell is of this kind shows with its first command, whose output may be gone by then.
+    # This is detected by the first command, whose output may be lost.
     assert seen[-2:] == ["dated 2", "dated 3"]
-    asked = run(agent, "read -p 'Which? ' which; echo got $which; (exit 4)", session="dated", timeout=10)
-    assert (asked.content, asked.metadata.exit_code) == ("Which?", -1)
+    prompt = run(agent, "read -p 'Which? ' which; echo got $which; (exit 4)", session="dated", timeout=10)
+    assert (prompt.content, prompt.metadata.exit_code) == ("Which?", -1)
     answer = run(agent, "this", session="dated", is_input=True, timeout=LIMIT)
     assert answer.content.endswith("got this")
     assert answer.metadata.exit_code == 4
@@ -168,11 +168,11 @@ def test_the_user_sees_the_command_and_its_output(agent: SyncRuntime, window: Wi
     assert "echo seen$((40 + 2))by the user" in window.terminal_text()
 
 
-def test_a_terminal_that_opens_leaves_the_keyboard_where_it_is(agent: SyncRuntime, window: Window) -> None:
+def test_a_new_terminal_does_not_take_the_focus(agent: SyncRuntime, window: Window) -> None:
     window.open_file("notes.txt")
     run(agent, "echo here", session="polite")
     wait_until(lambda: "here" in window.terminal_text(), what="the new terminal")
-    assert window.has_keyboard(".monaco-editor")
+    assert window.has_focus(".monaco-editor")
 
 
 def test_what_the_user_types_in_the_terminal_does_not_confuse_the_next_command(
@@ -185,7 +185,7 @@ def test_what_the_user_types_in_the_terminal_does_not_confuse_the_next_command(
     assert run(agent, "echo mine again", session="ours", timeout=LIMIT).content == "mine again"
 
 
-def test_a_terminal_that_the_user_closes_is_told_and_replaced(agent: SyncRuntime, window: Window) -> None:
+def test_a_terminal_that_the_user_closes_is_reported_and_replaced(agent: SyncRuntime, window: Window) -> None:
     with ThreadPoolExecutor(1) as threads:
         waiting = threads.submit(run, agent, "echo waiting; sleep 600", session="closed", timeout=500)
         wait_until(lambda: "waiting" in window.terminal_text(), what="the command")
@@ -195,19 +195,19 @@ def test_a_terminal_that_the_user_closes_is_told_and_replaced(agent: SyncRuntime
     assert run(agent, "echo again", session="closed", timeout=LIMIT).content == "again"
 
 
-# A shell that tells VS Code nothing about its commands.
+# A shell without integration.
 
 
 @pytest.fixture(scope="module")
-def plain(desk: Desk) -> Iterator[SyncRuntime]:
+def plain(workstation: Workstation) -> Iterator[SyncRuntime]:
     """An agent in a window whose terminals are a plain sh."""
     settings = """{
         "terminal.integrated.profiles.linux": {"plain": {"path": "/bin/sh"}},
         "terminal.integrated.defaultProfile.linux": "plain",
         "glovebox.shellIntegrationTimeout": 1
     }"""
-    with desk.window(desk.folder("plain", {".vscode/settings.json": settings})) as window:
-        # VS Code looks for shells when it opens a first terminal, and may take another until it knows them.
+    with workstation.window(workstation.folder("plain", {".vscode/settings.json": settings})) as window:
+        # VS Code detects shells when it opens the first terminal, and may use another one until then.
         window.command("Terminal: Create New Terminal")
         wait_until(lambda: window.terminal_text() != "", what="a prompt")
         window.connect()

@@ -1,4 +1,4 @@
-"""Files that an agent reads and changes in a VS Code window, and the editors that show them."""
+"""Files that an agent reads and changes in a VS Code window, and their editors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from glovebox.protocol.files import DeleteAction, GlobAction, GrepAction, MoveAc
 from glovebox.protocol.observations import ErrorObservation, FileReadObservation
 from tests.support.running import wait_until
 from tests.support.waiting import LIMIT
-from tests.vscode.harness.desk import Desk, Window
+from tests.vscode.harness.workstation import Window, Workstation
 
 CHANGES: dict[str, Callable[[str], Action[Any]]] = {
     "str_replace": lambda path: FileEditAction(path=path, command="str_replace", old_str="two", new_str="2"),
@@ -29,21 +29,21 @@ CHANGES: dict[str, Callable[[str], Action[Any]]] = {
 
 
 def make(window: Window, name: str, content: str | bytes = "one\ntwo\nthree\n") -> Path:
-    """A file in the window's folder."""
+    """Create a file in the folder of the window."""
     file = window.folder / name
     file.write_bytes(content.encode() if isinstance(content, str) else content)
     return file
 
 
 def replace(agent: SyncRuntime, file: Path, old: str, new: str) -> str:
-    """Have an agent replace something; what is answered."""
+    """Have an agent replace a text; return `done` or the code of the error."""
     answer = agent.edit(str(file), command="str_replace", old_str=old, new_str=new)
     return answer.error_id if isinstance(answer, ErrorObservation) else "done"
 
 
 @pytest.fixture(autouse=True)
 def _closed_editors(window: Window) -> Iterator[None]:
-    """No editor is left open."""
+    """Close all editors after a test."""
     yield
     if any(tab.endswith("*") for tab in window.tabs()):
         window.command("File: Revert File")
@@ -62,7 +62,7 @@ def test_a_file_that_an_agent_writes_is_on_the_disk_and_shown(agent: SyncRuntime
     assert read.content == "print('made')\n"
 
 
-def test_an_editor_without_changes_of_its_own_shows_what_the_agent_does(
+def test_an_editor_without_unsaved_changes_shows_edits_of_the_agent(
     agent: SyncRuntime, window: Window
 ) -> None:
     file = make(window, "clean.txt")
@@ -72,7 +72,7 @@ def test_an_editor_without_changes_of_its_own_shows_what_the_agent_does(
     wait_until(lambda: "one\n2\nthree" in window.editor_text(), what="the edit in the editor")
     assert window.tabs() == ["clean.txt"]
     agent.write(str(file), "all new")
-    wait_until(lambda: window.editor_text().startswith("all new"), what="what was written in the editor")
+    wait_until(lambda: window.editor_text().startswith("all new"), what="the new text in the editor")
     assert file.read_text() == "all new\n"
     assert window.tabs() == ["clean.txt"]
 
@@ -83,7 +83,7 @@ def test_the_user_can_undo_an_edit_of_an_agent_in_the_editor(agent: SyncRuntime,
     assert replace(agent, file, "two", "2") == "done"
     wait_until(lambda: "\n2\n" in window.editor_text(), what="the edit in the editor")
     window.press("Control+z")
-    wait_until(lambda: "\ntwo\n" in window.editor_text(), what="the text of before")
+    wait_until(lambda: "\ntwo\n" in window.editor_text(), what="the text from before")
 
 
 @pytest.mark.parametrize("how", CHANGES)
@@ -133,9 +133,9 @@ def test_an_agent_reads_what_the_user_sees_not_what_was_saved(agent: SyncRuntime
 @pytest.mark.parametrize(
     ("content", "expected"),
     [(b"\xef\xbb\xbfone\r\ntwo\r\n", b"\xef\xbb\xbfone\r\n2\r\n"), (b"one\ntwo", b"one\n2")],
-    ids=["a mark and carriage returns", "no last end of line"],
+    ids=["byte order mark and carriage returns", "no newline at the end"],
 )
-def test_what_is_not_edited_stays_as_it_is_to_the_byte(
+def test_bytes_outside_of_an_edit_are_unchanged(
     agent: SyncRuntime, window: Window, content: bytes, expected: bytes
 ) -> None:
     file = make(window, f"bytes-{len(content)}.txt", content)
@@ -209,7 +209,7 @@ def test_directories_go_in_and_come_out(agent: SyncRuntime, window: Window, tmp_
         assert opened.read("inner/data.bin") == bytes(range(256)) * 8192
 
 
-def test_the_last_edit_is_shown_beside_what_was_there_before(agent: SyncRuntime, window: Window) -> None:
+def test_the_last_edit_is_shown_beside_the_text_from_before(agent: SyncRuntime, window: Window) -> None:
     file = make(window, "compared.txt")
     assert replace(agent, file, "two", "2") == "done"
     window.command("Glovebox: Show Last Edit")
@@ -221,19 +221,19 @@ def test_the_last_edit_is_shown_beside_what_was_there_before(agent: SyncRuntime,
     )
 
 
-# A user who wants to have unsaved changes saved, and edits shown as differences.
+# Settings: unsaved changes are saved, and edits are not shown.
 
 
 @pytest.fixture(scope="module")
-def saving(desk: Desk) -> Iterator[Window]:
-    """A window with settings of its own."""
+def saving(workstation: Workstation) -> Iterator[Window]:
+    """A window with these settings."""
     settings = '{"glovebox.unsavedChanges": "save", "glovebox.showEdits": "off"}'
-    with desk.window(desk.folder("saving", {".vscode/settings.json": settings})) as window:
+    with workstation.window(workstation.folder("saving", {".vscode/settings.json": settings})) as window:
         window.connect()
         yield window
 
 
-def test_unsaved_changes_are_saved_before_an_edit_if_the_user_wants_that(saving: Window) -> None:
+def test_unsaved_changes_are_saved_before_an_edit_if_the_user_has_set_so(saving: Window) -> None:
     file = saving.folder / "notes.txt"
     saving.bring_to_front()
     saving.open_file("notes.txt")
@@ -246,7 +246,7 @@ def test_unsaved_changes_are_saved_before_an_edit_if_the_user_wants_that(saving:
     assert saving.tabs() == ["notes.txt"]
 
 
-def test_edits_open_nothing_if_the_user_does_not_want_that(saving: Window) -> None:
+def test_edits_open_nothing_if_the_user_has_set_so(saving: Window) -> None:
     with saving.agent() as agent:
         agent.write("quiet.txt", "quiet")
     assert (saving.folder / "quiet.txt").read_text() == "quiet\n"

@@ -1,4 +1,4 @@
-"""What the benchmark does in a window is done, so that its figures mean something."""
+"""The actions of the benchmark work in a window, so that its figures are meaningful."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from glovebox import SyncRuntime
 
 
 @pytest.mark.parametrize("name", ACTIONS)
-def test_an_action_of_the_benchmark_is_done_and_judged_right(agent: SyncRuntime, name: str) -> None:
+def test_an_action_of_the_benchmark_works(agent: SyncRuntime, name: str) -> None:
     if name.startswith("edit"):
         agent.write("written.txt", "turn 7")
     assert ACTIONS[name](agent, 7)

@@ -1,4 +1,4 @@
-"""A window of VS Code as its user sees it, in a page of a browser."""
+"""A VS Code window in a page of a browser, as its user sees it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ T = TypeVar("T")
 #: Seconds until a window must show what it is expected to.
 PATIENCE = 3 * LIMIT
 #: How often a page is loaded before a test fails.
-LOADS = 3
+MAX_LOADS = 3
 TOAST = ".notification-toast"
 FILES = ".explorer-folders-view .monaco-list-row, .explorer-empty-view"
 BUTTONS = ".notification-list-item-buttons-container .monaco-button"
@@ -36,40 +36,40 @@ HOLD = """() => {
 }"""
 
 
-def by_the_browser(
+def in_browser_thread(
     method: Callable[Concatenate[WindowPage, P], T],
 ) -> Callable[Concatenate[WindowPage, P], T]:
-    """Have a method run by the thread that may talk to the browser."""
+    """Run a method in the thread of the browser."""
 
     @functools.wraps(method)
     def wrapped(self: WindowPage, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return self.browser.do(lambda: method(self, *args, **kwargs))
+        return self.browser.run(lambda: method(self, *args, **kwargs))
 
     return wrapped
 
 
 class WindowPage:
-    """What a user does in a window, and sees of it."""
+    """The actions of a user in a window, and what the window shows."""
 
     def __init__(self, browser: Browser, folder: Path) -> None:
         self.browser = browser
         self.folder = folder
         self._page: Page = browser.page()
 
-    @by_the_browser
+    @in_browser_thread
     def open(self, address: str, shows: str = FILES) -> None:
-        """Open the window, and wait for its files, or for something else that it shows."""
+        """Open the window, and wait until it shows its files, or another element."""
         self._page.goto(address)
-        self._settle(shows)
+        self._wait_until_loaded(shows)
 
-    @by_the_browser
+    @in_browser_thread
     def reload(self) -> None:
-        """Reload it as a browser does."""
+        """Reload the page."""
         self._page.reload()
-        self._settle()
+        self._wait_until_loaded()
 
-    def _settle(self, shows: str = FILES) -> None:
-        for _ in range(LOADS - 1):
+    def _wait_until_loaded(self, shows: str = FILES) -> None:
+        for _ in range(MAX_LOADS - 1):
             try:
                 self._page.locator(shows).first.wait_for(timeout=1000 * LIMIT)
                 return
@@ -78,48 +78,48 @@ class WindowPage:
         self._page.locator(shows).first.wait_for(timeout=1000 * PATIENCE)
 
     def trust(self) -> None:
-        """Say that the authors of what is in the folder are trusted."""
+        """Trust the authors of the files in the folder."""
         self.command("Workspaces: Manage Workspace Trust")
         self._press_trust()
 
-    @by_the_browser
+    @in_browser_thread
     def _press_trust(self) -> None:
         editor = self._page.locator(".workspace-trust-editor")
         editor.get_by_role("button", name="Trust", exact=True).click()
         editor.locator(".workspace-trust-trusted").first.wait_for()
         self._page.keyboard.press("Control+F4")
 
-    @by_the_browser
+    @in_browser_thread
     def leave(self) -> None:
-        """Go to another page, as a user does who has done with the window."""
+        """Go to another page, as a user does who has finished."""
         self._page.goto("about:blank")
 
-    @by_the_browser
+    @in_browser_thread
     def close(self) -> None:
         """Close the tab."""
         self._page.close()
 
-    @by_the_browser
+    @in_browser_thread
     def bring_to_front(self) -> None:
-        """Have this tab before the others."""
+        """Bring this tab to the front."""
         self._page.bring_to_front()
 
-    # What a user does.
+    # Actions of the user.
 
-    @by_the_browser
+    @in_browser_thread
     def command(self, title: str) -> None:
-        """Choose a command in the palette; extensions' come seconds after the window."""
+        """Choose a command in the palette; those of extensions appear seconds after the window."""
         self._pick("F1", f">{title}", title)
 
-    @by_the_browser
+    @in_browser_thread
     def open_file(self, name: str) -> None:
-        """Open a file of the folder in an editor that has the keyboard."""
+        """Open a file of the folder in an editor, with the focus."""
         self._pick("Control+p", str(self.folder / name), Path(name).name)
         self._tab(Path(name).name).wait_for()
         self._page.locator(".editor-instance .monaco-editor.focused").first.wait_for()
 
     def _pick(self, key: str, typed: str, row: str) -> None:
-        """Choose a row of what a key opens; what is not there yet is asked for again."""
+        """Choose a row of the list that a key opens; retry until the row is there."""
         page = self._page
         box = page.locator(".quick-input-widget input[type=text]")
         found = page.locator(".quick-input-list .monaco-list-row", has_text=row).first
@@ -136,17 +136,17 @@ class WindowPage:
                 assert time.monotonic() < deadline, f"there is no {row!r}"
                 page.keyboard.press("Escape")
 
-    @by_the_browser
+    @in_browser_thread
     def press(self, keys: str) -> None:
         """Press keys together, such as Control+End."""
         self._page.keyboard.press(keys)
 
-    @by_the_browser
+    @in_browser_thread
     def type(self, text: str) -> None:
-        """Type something into whatever has the keyboard."""
+        """Type into the element that has the focus."""
         self._page.keyboard.type(text)
 
-    @by_the_browser
+    @in_browser_thread
     def choose_in_menu(self, text: str) -> list[str]:
         """Choose a row of the menu that the status bar opens; return all rows."""
         page = self._page
@@ -160,13 +160,13 @@ class WindowPage:
                 found = rows.all_inner_texts()
                 rows.filter(has_text=text).first.click(timeout=5000)
                 return found
-            except Error:  # it closes when the window loses the focus, and has other rows in other states
+            except Error:  # it closes when the window loses the focus, and its rows depend on the state
                 assert time.monotonic() < deadline, f"the menu has no {text!r}"
                 page.keyboard.press("Escape")
 
-    @by_the_browser
+    @in_browser_thread
     def answer(self, text: str) -> None:
-        """Type into the box that asks for something, and confirm it."""
+        """Type into the input box, and confirm."""
         page = self._page
         page.locator(".quick-input-widget input").last.fill(text)
         page.keyboard.press("Enter")
@@ -180,20 +180,20 @@ class WindowPage:
         finally:
             self._evaluate("() => window.releaseMessages()")
 
-    @by_the_browser
+    @in_browser_thread
     def _evaluate(self, script: str) -> None:
         self._page.evaluate(script)
 
-    @by_the_browser
+    @in_browser_thread
     def press_button(self, message: str, button: str) -> None:
         """Press a button of a notification."""
         toast = self._page.locator(TOAST, has_text=message).first
         toast.wait_for()
         toast.get_by_role("button", name=button, exact=True).first.click()
 
-    @by_the_browser
+    @in_browser_thread
     def tidy(self) -> None:
-        """Close the notifications, whatever asks for something, and all editors, without saving."""
+        """Close notifications and menus."""
         page = self._page
         page.keyboard.press("Escape")
         for _ in range(10):
@@ -202,35 +202,35 @@ class WindowPage:
                 break
             close.first.click(force=True)
 
-    # What a user sees.
+    # What the window shows.
 
-    @by_the_browser
+    @in_browser_thread
     def status(self) -> str:
-        """What the status bar says of Glovebox; empty if nothing."""
+        """The text of the status bar item of Glovebox; empty if there is none."""
         return self._status().inner_text().strip() if self._status().count() else ""
 
-    @by_the_browser
+    @in_browser_thread
     def notifications(self) -> list[str]:
-        """The messages that pop up."""
+        """The messages of the notifications."""
         return self._page.locator(f"{TOAST} .notification-list-item-message").all_inner_texts()
 
-    @by_the_browser
+    @in_browser_thread
     def buttons(self) -> list[str]:
-        """The buttons of all messages."""
+        """The buttons of all notifications."""
         return self._page.locator(
             f"{TOAST} .notification-list-item-buttons-container .monaco-button"
         ).all_inner_texts()
 
-    @by_the_browser
+    @in_browser_thread
     def editor_text(self) -> str:
-        """What the editor in front shows; as much as there is room for."""
+        """The visible text of the active editor."""
         lines = self._page.locator(".editor-group-container.active .monaco-editor .view-lines").last
         found: list[list[Any]] = lines.evaluate(
             "all => [...all.children].map(line => [parseFloat(line.style.top), line.innerText])"
         )
         return "\n".join(text.replace("\xa0", " ").rstrip("\n") for _, text in sorted(found))
 
-    @by_the_browser
+    @in_browser_thread
     def tabs(self) -> list[str]:
         """The names of the open editors; one with unsaved changes has a star."""
         found: list[str] = self._page.locator(".tabs-container .tab").evaluate_all(
@@ -238,28 +238,28 @@ class WindowPage:
         )
         return found
 
-    @by_the_browser
+    @in_browser_thread
     def terminal_text(self) -> str:
-        """What the terminal in front shows, without the ends of its lines."""
+        """The visible text of the active terminal."""
         rows = self._page.locator(".terminal-wrapper.active .xterm-rows > div").all_inner_texts()
         return "\n".join(row.replace("\xa0", " ").rstrip() for row in rows).rstrip()
 
-    @by_the_browser
-    def has_keyboard(self, selector: str) -> bool:
-        """Whether the keyboard is in a part of the window."""
+    @in_browser_thread
+    def has_focus(self, selector: str) -> bool:
+        """Whether an element of the window has the focus."""
         found: bool = self._page.evaluate(
             "where => !!document.activeElement && !!document.activeElement.closest(where)", selector
         )
         return found
 
-    @by_the_browser
+    @in_browser_thread
     def text_of(self, selector: str) -> str:
-        """What a part of the window says."""
+        """The text of an element of the window."""
         return "\n".join(self._page.locator(selector).all_inner_texts()).replace("\xa0", " ")
 
-    @by_the_browser
-    def picture(self, file: Path) -> None:
-        """A picture of the window."""
+    @in_browser_thread
+    def screenshot(self, file: Path) -> None:
+        """Save a screenshot of the window."""
         file.parent.mkdir(parents=True, exist_ok=True)
         self._page.screenshot(path=file)
 

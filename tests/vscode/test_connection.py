@@ -1,4 +1,4 @@
-"""How a window comes to a hub and leaves it, as its user sees it."""
+"""Connecting a window to a hub, pausing, reloading and disconnecting it, as its user does."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from glovebox.errors import GloveboxError, InvalidKey, NoWindow, SeveralWindows,
 from glovebox.protocol.observations import ErrorObservation
 from tests.support.running import wait_until
 from tests.support.waiting import LIMIT
-from tests.vscode.harness.desk import Desk, Window
+from tests.vscode.harness.workstation import Window, Workstation
 
 
 @pytest.fixture(scope="module")
-def own_window(desk: Desk) -> Iterator[Window]:
-    """A window that tests of this file connect and disconnect."""
-    with desk.window(desk.folder("own")) as window:
+def own_window(workstation: Workstation) -> Iterator[Window]:
+    """A window that tests in this file connect and disconnect."""
+    with workstation.window(workstation.folder("own")) as window:
         wait_until(lambda: "Glovebox" in window.status(), 60, "the status bar")
         yield window
 
 
 @pytest.fixture
 def own(own_window: Window) -> Iterator[Window]:
-    """The same window, which is not connected."""
+    """The same window, disconnected."""
     own_window.bring_to_front()
     own_window.tidy()
     yield own_window
@@ -35,9 +35,13 @@ def own(own_window: Window) -> Iterator[Window]:
         own_window.hub.wait_for(own_window.folder, "gone")
 
 
-def shown(window: Window, words: str, seconds: float = LIMIT) -> None:
-    """Wait until a notification says something."""
-    wait_until(lambda: any(words in said for said in window.notifications()), seconds, f"the words {words!r}")
+def wait_for_notification(window: Window, text: str, seconds: float = LIMIT) -> None:
+    """Wait until a notification contains a text."""
+    wait_until(
+        lambda: any(text in message for message in window.notifications()),
+        seconds,
+        f"a notification with {text!r}",
+    )
 
 
 def test_nothing_is_sent_before_the_user_connects_the_window(own: Window) -> None:
@@ -58,11 +62,11 @@ def test_the_menu_of_the_status_bar_disconnects(own: Window) -> None:
     own.hub.wait_for(own.folder, "gone")
 
 
-def test_the_user_is_told_of_the_first_action_and_can_stop_it_there(own: Window) -> None:
+def test_the_first_action_is_announced_and_the_user_can_disconnect_there(own: Window) -> None:
     own.connect()
     with own.agent() as agent:
         agent.run("echo hello")
-        shown(own, "An agent is working in this window")
+        wait_for_notification(own, "An agent is working in this window")
         assert {"Pause", "Disconnect"} <= set(own.buttons())
         own.press_button("An agent is working", "Disconnect")
         own.hub.wait_for(own.folder, "gone")
@@ -70,7 +74,7 @@ def test_the_user_is_told_of_the_first_action_and_can_stop_it_there(own: Window)
             agent.run("echo too late")
 
 
-def test_an_agent_that_is_paused_is_told_so_and_goes_on_when_resumed(own: Window) -> None:
+def test_actions_fail_while_the_agent_is_paused_and_work_when_it_is_resumed(own: Window) -> None:
     own.connect()
     with own.agent() as agent, ThreadPoolExecutor(1) as threads:
         waiting = threads.submit(agent.run, "echo before; sleep 600", session="paused")
@@ -121,12 +125,12 @@ def test_an_action_under_way_fails_with_the_reason_when_the_user_disconnects(own
 
 def test_a_reloaded_window_is_the_same_box_again_by_itself(own: Window) -> None:
     own.connect()
-    before = own.hub.id_of(own.folder)
+    before = own.hub.window_id(own.folder)
     with own.agent() as agent:
         assert agent.run("echo before").content == "before"
         own.reload()
         own.hub.wait_for(own.folder, "connected")
-        assert own.hub.id_of(own.folder) == before
+        assert own.hub.window_id(own.folder) == before
         assert agent.run("echo after", timeout=60).content == "after"
         assert agent.read("notes.txt").content == "one\ntwo\nthree\n"
 
@@ -138,26 +142,29 @@ def test_a_window_that_was_disconnected_stays_so_when_it_is_reloaded(own: Window
     own.hub.wait_for(own.folder, "gone")
     own.reload()
     wait_until(lambda: "Glovebox" in own.status(), 60, "the status bar")
-    wait_until(lambda: not psutil.pid_exists(connected["pid"]), what="the end of the window of before")
+    wait_until(
+        lambda: not psutil.pid_exists(connected["pid"]),
+        what="the end of the extension host from before the reload",
+    )
     with pytest.raises(AssertionError, match="waited"):
         own.hub.wait_for(own.folder, "connected", 3)
     assert own.status() == "Glovebox"
 
 
 def test_a_hub_that_is_not_there_is_explained_and_tried_again(own: Window) -> None:
-    with own.hub.known_as(url="http://127.0.0.1:9"):
+    with own.hub.address_file(url="http://127.0.0.1:9"):
         own.command("Glovebox: Connect")
-        shown(own, "No hub answers at http://127.0.0.1:9")
-        assert any("glovebox hub" in said for said in own.notifications())
+        wait_for_notification(own, "No hub answers at http://127.0.0.1:9")
+        assert any("glovebox hub" in message for message in own.notifications())
         assert "Retry" in own.buttons()
     own.press_button("No hub answers", "Retry")
     own.hub.wait_for(own.folder, "connected")
 
 
-def test_a_wrong_key_is_explained_and_another_asked_for(own: Window) -> None:
-    with own.hub.known_as(key="not-the-key"):
+def test_a_wrong_key_is_explained_and_the_user_can_set_another(own: Window) -> None:
+    with own.hub.address_file(key="not-the-key"):
         own.command("Glovebox: Connect")
-        shown(own, "does not accept the key")
+        wait_for_notification(own, "does not accept the key")
         assert own.hub.windows(own.folder) == []
         own.press_button("does not accept the key", "Set Key")
         own.answer(own.hub.key)
@@ -181,7 +188,7 @@ def test_two_windows_are_two_boxes_also_in_the_background(own: Window, agent: Sy
         pass
 
 
-def test_a_window_is_a_box_for_whoever_has_its_address_and_the_key(
+def test_a_window_is_a_box_for_clients_with_its_address_and_the_key(
     shared_window: Window, agent: SyncRuntime
 ) -> None:
     (listed,) = shared_window.hub.windows(shared_window.folder)
@@ -197,9 +204,9 @@ def test_a_window_is_a_box_for_whoever_has_its_address_and_the_key(
         box.read("notes.txt")
 
 
-def test_a_closed_window_is_gone(brief_desk: Desk) -> None:
-    folder = brief_desk.folder("closed")
-    with brief_desk.window(folder) as window:
+def test_a_closed_window_is_gone(short_grace_workstation: Workstation) -> None:
+    folder = short_grace_workstation.folder("closed")
+    with short_grace_workstation.window(folder) as window:
         window.connect()
         window.leave()
-        brief_desk.hub.wait_for(folder, "gone", 2 * LIMIT)
+        short_grace_workstation.hub.wait_for(folder, "gone", 2 * LIMIT)
