@@ -135,6 +135,16 @@ def test_a_reloaded_window_is_the_same_box_again_by_itself(own: Window) -> None:
         assert agent.read("notes.txt").content == "one\ntwo\nthree\n"
 
 
+def test_a_window_that_is_reloaded_at_once_and_twice_is_the_same_box_again(own: Window) -> None:
+    own.connect()
+    before = own.hub.window_id(own.folder)
+    own.reload()
+    own.reload()
+    own.hub.wait_for(own.folder, "connected")
+    wait_until(lambda: "connected" in own.status(), what="the status bar")
+    assert own.hub.window_id(own.folder) == before
+
+
 def test_a_window_that_was_disconnected_stays_so_when_it_is_reloaded(own: Window) -> None:
     own.connect()
     (connected,) = own.hub.windows(own.folder)
