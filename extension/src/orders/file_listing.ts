@@ -27,7 +27,7 @@ export interface Listing {
 export async function listWithRipgrep(rg: string, directory: string, filter: FileFilter, signal: AbortSignal): Promise<Listing> {
   const paths: string[] = [];
   const parameters = ["--files", "--null", "--no-messages", "--no-config", ...filterArguments(filter)];
-  const ending = await runSearch(
+  const end = await runSearch(
     rg,
     parameters,
     { cwd: directory, end: "\0" },
@@ -35,7 +35,7 @@ export async function listWithRipgrep(rg: string, directory: string, filter: Fil
     signal,
   );
   throwIfCancelled(signal);
-  return { paths, incomplete: ending.cut };
+  return { paths, incomplete: end.cut };
 }
 
 /** The arguments of ripgrep for a filter; `.git` is never included. */
@@ -54,14 +54,14 @@ async function listWithGit(directory: string, signal: AbortSignal): Promise<List
   const paths = new Set<string>();
   const parameters = ["ls-files", "-z", "--cached", "--others", "--exclude-standard"];
   try {
-    const ending = await runSearch(
+    const end = await runSearch(
       "git",
       parameters,
       { cwd: directory, end: "\0" },
       (path) => paths.add(path).size < MAX_FILES,
       signal,
     );
-    return ending.exitCode === 0 || ending.cut ? { paths: [...paths], incomplete: ending.cut } : undefined;
+    return end.exitCode === 0 || end.cut ? { paths: [...paths], incomplete: end.cut } : undefined;
   } catch {
     throwIfCancelled(signal);
     return undefined;

@@ -10,7 +10,7 @@ import { OutputBatcher } from "./output_batcher";
 import type { PrivateDirectory } from "./private_directory";
 import { Refusal } from "./refusal";
 import { ScriptedCommand } from "./scripted_command";
-import { workingDirectory, isAlive, isInBackground, shellName } from "./shells";
+import { isAlive, isInBackground, shellName, workingDirectory } from "./shells";
 
 const INTERRUPT = "\x03";
 const INTERRUPTED = 130;
