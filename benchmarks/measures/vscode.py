@@ -81,23 +81,23 @@ def _window(place: Path) -> Iterator[SyncRuntime]:
     from playwright.sync_api import Error
     from tests.support.vscode import PLACE
     from tests.vscode.harness.browser import running_browser
-    from tests.vscode.harness.desk import Desk
-    from tests.vscode.harness.editor import Program, packaged, running_editor
     from tests.vscode.harness.hub import running_hub
+    from tests.vscode.harness.vscode_server import ServerProgram, package_extension, running_server
+    from tests.vscode.harness.workstation import Workstation
 
     if not PLACE.exists():
         raise Failed(f"no VS Code: glovebox vscode install --to {PLACE}")
     try:
-        package = packaged(place / "glovebox.vsix", 300.0)
+        package = package_extension(place / "glovebox.vsix", 300.0)
         with (
             running_hub(place / "state") as hub,
-            running_editor(
-                Program(PLACE), place / "home", hub.state, package, "--disable-workspace-trust"
-            ) as editor,
+            running_server(
+                ServerProgram(PLACE), place / "home", hub.state, package, "--disable-workspace-trust"
+            ) as server,
             running_browser() as browser,
         ):
-            desk = Desk(hub, editor, browser, place / "folders")
-            with desk.window(desk.folder("measured")) as window:
+            workstation = Workstation(hub, server, browser, place / "folders")
+            with workstation.window(workstation.folder("measured")) as window:
                 window.connect()
                 with window.agent() as agent:
                     agent.run("true", timeout=60)

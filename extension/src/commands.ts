@@ -1,23 +1,22 @@
 import * as vscode from "vscode";
-import type { Connection } from "./connection";
-import type { Edits } from "./edits";
-import type { Keys } from "./keys";
-import { showMenu } from "./menu";
-import { explain } from "./notices";
-import { asProblem } from "./problem";
+import type { Connection, ConnectionState } from "./connection";
+import type { EditViewer } from "./edit_viewer";
+import type { HubCredentials } from "./hub_credentials";
+import { showProblem } from "./notifications";
+import { toProblem } from "./problem";
 
-/** What the user can do. */
+/** Register the user's commands; problems in them are shown. */
 export function registerCommands(
   connection: Connection,
-  keys: Keys,
-  edits: Edits,
+  credentials: HubCredentials,
+  edits: EditViewer,
   log: vscode.LogOutputChannel,
 ): vscode.Disposable {
   const commands: Record<string, () => unknown> = {
     connect: () => connection.connect(),
     disconnect: () => connection.disconnect(),
     pause: () => {
-      if (connection.wanted) {
+      if (connection.active) {
         connection.pause();
       } else {
         void vscode.window.showInformationMessage("Glovebox: no agent is connected to this window.");
@@ -25,11 +24,11 @@ export function registerCommands(
     },
     resume: () => connection.resume(),
     setKey: async () => {
-      if ((await keys.ask()) && connection.state.name === "error") {
+      if ((await credentials.promptForKey()) && connection.state.name === "error") {
         connection.connect();
       }
     },
-    forgetKey: () => keys.forget(),
+    forgetKey: () => credentials.forgetKey(),
     showLog: () => log.show(),
     showLastEdit: () => edits.showLast(),
     openSettings: () => vscode.commands.executeCommand("workbench.action.openSettings", "glovebox."),
@@ -40,9 +39,64 @@ export function registerCommands(
       try {
         await run();
       } catch (error) {
-        await explain(asProblem(error));
+        await showProblem(toProblem(error));
       }
     }),
   );
   return vscode.Disposable.from(...registered);
+}
+
+interface MenuItem extends vscode.QuickPickItem {
+  command: string;
+}
+
+const CONNECT: MenuItem = { label: "$(plug) Connect", command: "glovebox.connect" };
+const DISCONNECT: MenuItem = { label: "$(debug-disconnect) Disconnect", command: "glovebox.disconnect" };
+const PAUSE: MenuItem = { label: "$(debug-pause) Pause Agent", command: "glovebox.pause" };
+const RESUME: MenuItem = { label: "$(debug-start) Resume Agent", command: "glovebox.resume" };
+const ALWAYS: MenuItem[] = [
+  { label: "$(diff) Show Last Edit", command: "glovebox.showLastEdit" },
+  { label: "$(output) Show Log", command: "glovebox.showLog" },
+  { label: "$(key) Set Hub Key", command: "glovebox.setKey" },
+  { label: "$(gear) Settings", command: "glovebox.openSettings" },
+];
+
+/** The menu of the status bar: the commands that make sense in a state. */
+async function showMenu(state: ConnectionState): Promise<void> {
+  const chosen = await vscode.window.showQuickPick([...menuItems(state), ...ALWAYS], {
+    title: "Glovebox",
+    placeHolder: placeHolder(state),
+  });
+  if (chosen) {
+    await vscode.commands.executeCommand(chosen.command);
+  }
+}
+
+function menuItems(state: ConnectionState): MenuItem[] {
+  switch (state.name) {
+    case "disconnected":
+    case "error":
+      return [CONNECT];
+    case "connecting":
+      return [DISCONNECT];
+    case "connected":
+      return [PAUSE, DISCONNECT];
+    case "paused":
+      return [RESUME, DISCONNECT];
+  }
+}
+
+function placeHolder(state: ConnectionState): string {
+  switch (state.name) {
+    case "disconnected":
+      return "Not connected";
+    case "error":
+      return state.problem.message;
+    case "connecting":
+      return state.why || "Connecting to the hub";
+    case "connected":
+      return `Connected to ${state.url} as ${state.id}`;
+    case "paused":
+      return `Connected to ${state.url} as ${state.id}; the agent is paused`;
+  }
 }

@@ -1,89 +1,115 @@
-import { Attempt } from "./attempt";
-import type { Desk } from "./desk";
-import { asProblem } from "./problem";
-import type { Kept, State, World } from "./world";
+import type { Log } from "./activity_log";
+import { ConnectionAttempt } from "./connection_attempt";
+import type { Hub } from "./hub_file";
+import type { OrderDispatcher } from "./order_dispatcher";
+import { type Problem, toProblem } from "./problem";
+import type { Registration } from "./protocol";
+import type { HubIdentity } from "./reload_state";
 
-/** The window's connection to a hub: at most one, which comes back by itself until the user ends it. */
+/** The state of the connection, as the user sees it. */
+export type ConnectionState =
+  | { name: "disconnected" }
+  | { name: "connecting"; why: string }
+  | { name: "connected" | "paused"; url: string; id: string }
+  | { name: "error"; problem: Problem };
+
+/** What a connection needs from the window. */
+export interface HostWindow {
+  readonly log: Log;
+  /** The hub to connect to; settings and files may have changed since the last call. */
+  hub(): Promise<Hub>;
+  /** The current description of the window. */
+  registration(): Registration;
+  /** Resolves when the window's main thread has answered. */
+  syncWithMainThread(): Promise<unknown>;
+  /** Save the identity for a reload of the window; `alive` is when its main thread is known to have been alive. */
+  saveIdentity(identity: HubIdentity, alive: number): void;
+  /** Remove the saved identity: the window is not to be connected any more. */
+  clearIdentity(): void;
+  /** Show the state of the connection. */
+  showState(state: ConnectionState): void;
+}
+
+/** The window's connection to a hub: at most one, which reconnects by itself until the user ends it. */
 export class Connection {
-  #state: State = { name: "disconnected" };
-  #attempt: Attempt | undefined;
+  #state: ConnectionState = { name: "disconnected" };
+  #attempt: ConnectionAttempt | undefined;
 
   constructor(
-    private readonly world: World,
-    private readonly desk: Desk,
+    private readonly window: HostWindow,
+    private readonly dispatcher: OrderDispatcher,
   ) {}
 
-  get state(): State {
+  get state(): ConnectionState {
     return this.#state;
   }
 
-  /** Whether there is a connection, or one is tried for. */
-  get wanted(): boolean {
+  /** Whether the window is connected or tries to connect. */
+  get active(): boolean {
     return this.#attempt !== undefined;
   }
 
-  /** Connect, unless that is done or under way; as the window that it was before, if the hub still knows that. */
-  connect(before?: Kept): void {
+  /** Connect, unless the window is connected or connecting; with its identity from before, if the hub still knows it. */
+  connect(identity?: HubIdentity): void {
     if (this.#attempt) {
-      this.#attempt.pauses.wake();
+      this.#attempt.backoff.wake();
       return;
     }
-    const attempt = new Attempt(this.world, this.desk, before, (state) => {
+    const attempt = new ConnectionAttempt(this.window, this.dispatcher, identity, (state) => {
       if (this.#attempt === attempt) {
-        this.#become(state);
+        this.#setState(state);
       }
     });
     this.#attempt = attempt;
-    this.#become({ name: "connecting", why: "" });
+    this.#setState({ name: "connecting", why: "" });
     void attempt.run().catch((error: unknown) => {
       if (this.#attempt === attempt) {
         this.#attempt = undefined;
-        this.world.keep(undefined);
-        this.desk.end("disconnected", "The window's connection to the hub has failed.");
-        this.#become({ name: "error", problem: asProblem(error) });
+        this.window.clearIdentity();
+        this.dispatcher.failAll("disconnected", "The window's connection to the hub has failed.");
+        this.#setState({ name: "error", problem: toProblem(error) });
       }
     });
   }
 
-  /** End the connection because the user wants it; what is being carried out fails, and the hub is told. */
+  /** End the connection for the user: running orders fail, and the hub is notified. */
   async disconnect(): Promise<void> {
     const attempt = this.#attempt;
     this.#attempt = undefined;
-    this.world.keep(undefined);
-    this.desk.end("disconnected", "The user has disconnected this window.");
-    this.#become({ name: "disconnected" });
+    this.window.clearIdentity();
+    this.dispatcher.failAll("disconnected", "The user has disconnected this window.");
+    this.#setState({ name: "disconnected" });
     await attempt?.leave("The user has disconnected this window.");
-    if (!this.wanted) {
-      this.desk.reset();
-      this.desk.resume();
+    if (!this.active) {
+      this.dispatcher.reset();
+      this.dispatcher.resume();
     }
   }
 
-  /** Have the agent stop for now; the hub stays connected. */
+  /** Refuse orders until `resume`; the window stays connected. */
   pause(): void {
-    this.desk.pause();
-    this.tellChange();
+    this.dispatcher.pause();
+    this.sendChange();
   }
 
-  /** Let the agent go on. */
   resume(): void {
-    this.desk.resume();
-    this.tellChange();
+    this.dispatcher.resume();
+    this.sendChange();
   }
 
-  /** The hub should know that something about the window is different. */
-  tellChange(): void {
-    this.#attempt?.tellChange();
+  /** Send the hub the properties of the window that can change. */
+  sendChange(): void {
+    this.#attempt?.sendChange();
   }
 
-  /** Break off without a word: the window may come back in a moment. */
+  /** Close the connection without notifying the hub: the window may come back in a moment. */
   drop(): void {
     this.#attempt?.stop();
     this.#attempt = undefined;
   }
 
-  #become(state: State): void {
+  #setState(state: ConnectionState): void {
     this.#state = state;
-    this.world.changed(state);
+    this.window.showState(state);
   }
 }

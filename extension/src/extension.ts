@@ -1,49 +1,56 @@
+import { hostname } from "node:os";
 import { join } from "node:path";
 import * as vscode from "vscode";
+import { ActivityLog } from "./activity_log";
 import { registerCommands } from "./commands";
 import { Connection } from "./connection";
-import { Desk } from "./desk";
-import { Edits } from "./edits";
-import { Reloading } from "./kept";
-import { Keys } from "./keys";
-import { announceWork } from "./notices";
-import { Performer } from "./orders/perform";
-import { Showing } from "./showing";
+import { EditViewer } from "./edit_viewer";
+import { HubCredentials } from "./hub_credentials";
+import { announceFirstAction } from "./notifications";
+import { OrderDispatcher } from "./order_dispatcher";
+import { WindowOrderExecutor } from "./orders/executor";
+import { ReloadState } from "./reload_state";
 import { StatusBar } from "./status_bar";
-import { onChange } from "./window";
-import { WindowWorld } from "./window_world";
+import { VsCodeWindow } from "./vscode_window";
 
-let ended: (() => Promise<void>) | undefined;
+let close: (() => Promise<void>) | undefined;
 
-/** Make the parts known to each other. Nothing is sent to anybody. */
+/** Create the parts. Nothing is sent, unless the window was connected before a reload. */
 export function activate(context: vscode.ExtensionContext): void {
   const log = vscode.window.createOutputChannel("Glovebox", { log: true });
-  const edits = new Edits(log);
-  const showing = new Showing(log, edits, () => void announceWork());
-  const performer = new Performer(showing);
-  const bar = new StatusBar("glovebox.menu");
-  const keys = new Keys(context.secrets);
-  const reloading = new Reloading(context.workspaceState, join(context.globalStorageUri.fsPath, "connected"));
-  const desk = new Desk(performer, log, (count) => (bar.busy = count));
-  const world = new WindowWorld(context, log, keys, performer, reloading, bar, showing);
-  const connection = new Connection(world, desk);
+  const edits = new EditViewer(log);
+  const activity = new ActivityLog(log, edits, () => void announceFirstAction());
+  const executor = new WindowOrderExecutor(activity);
+  const statusBar = new StatusBar("glovebox.menu");
+  const credentials = new HubCredentials(context.secrets);
+  const reloadState = new ReloadState(join(context.globalStorageUri.fsPath, "connected"), workspaceKey());
+  const dispatcher = new OrderDispatcher(executor, log, (count) => (statusBar.busy = count));
+  const window = new VsCodeWindow(context, log, credentials, executor, reloadState, statusBar, activity);
+  const connection = new Connection(window, dispatcher);
   context.subscriptions.push(
     log,
     edits,
-    performer,
-    bar,
-    registerCommands(connection, keys, edits, log),
-    onChange(() => connection.tellChange()),
+    executor,
+    statusBar,
+    registerCommands(connection, credentials, edits, log),
+    window.onChange(() => connection.sendChange()),
   );
-  ended = () => world.ending(connection);
-  void world.before().then((before) => {
-    if (before) {
-      connection.connect(before);
+  close = () => window.close(connection);
+  void window.takeIdentity().then((identity) => {
+    if (identity) {
+      connection.connect(identity);
     }
   });
 }
 
-/** The window is closed, or reloaded. */
+/** Called by VS Code when the window is closed or reloaded. */
 export async function deactivate(): Promise<void> {
-  await ended?.();
+  await close?.();
+}
+
+/** Identifies the workspace; also the machine, since home directories may be shared between machines. */
+function workspaceKey(): string {
+  const { workspaceFile, workspaceFolders = [] } = vscode.workspace;
+  const parts = workspaceFile ? [workspaceFile] : workspaceFolders.map(({ uri }) => uri);
+  return [hostname(), ...parts.map(String)].join("\n");
 }

@@ -1,19 +1,19 @@
-import type { Log } from "./log";
-import { Problem, said } from "./problem";
-import type { HubApi } from "./registering";
+import type { Log } from "./activity_log";
+import type { HubApi } from "./hub_api";
+import { errorText, Problem } from "./problem";
 import type { Registered } from "./protocol";
-import { within } from "./waiting";
+import { withTimeout } from "./timing";
 
-/** The longest that the main thread may take for an answer. */
+/** How long the main thread may take to answer. */
 const LIMIT_MS = 5000;
 
 /**
- * Tells a hub again and again that the window's main thread answers.
+ * Sends heartbeats to a hub while the window's main thread answers.
  *
- * The process that extensions run in can outlive its window, connected and useless. So nothing is told unless
- * the window has just done something (`prove`).
+ * The extension host can outlive its window, connected and useless. So each heartbeat is sent only after the main
+ * thread has answered (`checkMainThread`).
  */
-export class Heart {
+export class HeartbeatSender {
   #timer: NodeJS.Timeout | undefined;
   #stopped = false;
   #silent = false;
@@ -21,42 +21,41 @@ export class Heart {
   constructor(
     private readonly api: HubApi,
     private readonly registered: Registered,
-    private readonly prove: () => Promise<unknown>,
-    private readonly refused: (problem: Problem) => void,
+    private readonly checkMainThread: () => Promise<unknown>,
+    private readonly onRefused: (problem: Problem) => void,
     private readonly log: Log,
   ) {}
 
-  /** Begin, with the first beat now. */
+  /** Start, with the first heartbeat now. */
   start(): void {
-    void this.#beat();
+    void this.#sendNext();
   }
 
-  /** No more beats. */
   stop(): void {
     this.#stopped = true;
     clearTimeout(this.#timer);
   }
 
-  async #beat(): Promise<void> {
+  async #sendNext(): Promise<void> {
     const period = this.registered.heartbeat_seconds * 1000;
     const began = performance.now();
-    const answered = await within(Math.min(period, LIMIT_MS), this.#proved());
+    const answered = await withTimeout(Math.min(period, LIMIT_MS), this.#mainThreadAnswers());
     if (this.#stopped) {
       return;
     }
     const took = performance.now() - began;
-    this.#note(answered === true);
+    this.#logChange(answered === true);
     if (answered) {
-      await this.#tell(took);
+      await this.#send(took);
     }
     if (!this.#isStopped()) {
-      this.#timer = setTimeout(() => void this.#beat(), Math.max(0, period - (performance.now() - began)));
+      this.#timer = setTimeout(() => void this.#sendNext(), Math.max(0, period - (performance.now() - began)));
     }
   }
 
-  async #proved(): Promise<boolean> {
+  async #mainThreadAnswers(): Promise<boolean> {
     try {
-      await this.prove();
+      await this.checkMainThread();
       return true;
     } catch {
       return false;
@@ -67,20 +66,20 @@ export class Heart {
     return this.#stopped;
   }
 
-  #note(answered: boolean): void {
+  #logChange(answered: boolean): void {
     if (answered === this.#silent) {
       this.#silent = !answered;
-      this.log.warn(answered ? "The window answers again." : "The window does not answer; the hub is not told otherwise.");
+      this.log.warn(answered ? "The window answers again." : "The window does not answer; no heartbeats are sent.");
     }
   }
 
-  async #tell(took: number): Promise<void> {
+  async #send(took: number): Promise<void> {
     try {
       await this.api.heartbeat(this.registered.id, { secret: this.registered.secret, main_thread_ms: took });
     } catch (error) {
-      this.log.debug(`A heartbeat was not taken: ${said(error)}`);
-      if (error instanceof Problem && !error.passing && !this.#stopped) {
-        this.refused(error);
+      this.log.debug(`A heartbeat failed: ${errorText(error)}`);
+      if (error instanceof Problem && !error.isTransient && !this.#stopped) {
+        this.onRefused(error);
       }
     }
   }

@@ -1,31 +1,30 @@
 import { readFile } from "node:fs/promises";
 import * as path from "node:path";
 
-/** Where a hub is when nothing says otherwise. */
-export const USUAL_HUB = "http://127.0.0.1:8790";
+export const DEFAULT_HUB_URL = "http://127.0.0.1:8790";
 
-/** A hub, and the keys that may open it, the likeliest first. */
+/** The address of a hub, and the keys to try, the likeliest first. */
 export interface Hub {
   url: string;
   keys: string[];
 }
 
-/** What the hub of this machine has left for its user's programs. */
+/** The content of the file that the hub of this machine writes for its user's programs. */
 export interface HubFile {
   url: string;
   key: string;
 }
 
-/** The environment, as far as it says where state is kept. */
+/** Environment variables. */
 export type Environment = Readonly<Record<string, string | undefined>>;
 
-/** Where the hub of this machine leaves its address and its key. */
+/** The path of the file with the address and the key of the hub of this machine. */
 export function hubFilePath(environment: Environment, home: string): string {
   const state = environment.XDG_STATE_HOME ?? "";
   return path.join(state === "" ? path.join(home, ".local", "state") : state, "glovebox", "hub", "address.json");
 }
 
-/** What is in that file; nothing if there is none, or if it makes no sense. */
+/** Read that file; undefined if there is none, or if it is not valid. */
 export async function readHubFile(file: string): Promise<HubFile | undefined> {
   let content: unknown;
   try {
@@ -37,12 +36,12 @@ export async function readHubFile(file: string): Promise<HubFile | undefined> {
     return undefined;
   }
   const { url, key } = content;
-  const address = typeof url === "string" ? tidied(url) : undefined;
+  const address = typeof url === "string" ? normalizeUrl(url) : undefined;
   return address !== undefined && typeof key === "string" ? { url: address, key } : undefined;
 }
 
-/** An address without what does not matter; nothing if it is not the address of a web server. */
-export function tidied(url: string): string | undefined {
+/** An address in normal form; undefined if it is not an HTTP address. */
+export function normalizeUrl(url: string): string | undefined {
   let parsed: URL;
   try {
     parsed = new URL(url.trim());
@@ -56,16 +55,16 @@ export function tidied(url: string): string | undefined {
 }
 
 /**
- * The hub to connect to: the one of the settings, else the one of this machine's file, else the usual address.
+ * Choose the hub to connect to: that of the settings, else that of the file, else the default address.
  *
- * `setUrl` is tidied or empty. A key of the file opens only the hub that wrote it.
+ * `setUrl` is in normal form or empty. The key of the file is used only for the hub that wrote the file.
  */
-export function chosenHub(
+export function chooseHub(
   setUrl: string,
   file: HubFile | undefined,
   storedKey: string | undefined,
 ): Hub {
-  const url = setUrl || (file?.url ?? USUAL_HUB);
+  const url = setUrl || (file?.url ?? DEFAULT_HUB_URL);
   const keys = [storedKey, file?.url === url ? file.key : undefined];
   return { url, keys: [...new Set(keys.filter((key) => key !== undefined && key !== ""))] as string[] };
 }

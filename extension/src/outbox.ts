@@ -1,188 +1,188 @@
 import type { Answer, FailureCode, Told } from "./protocol";
 
-/** How much of what is printed goes in one message, in characters. */
-const MOST_PRINTED = 256 * 1024;
-/** How much of what is printed is kept while nobody takes it. */
-const MOST_KEPT = 4 * 1024 * 1024;
-/** The largest answer; a hub drops a connection on which more comes at once. */
-const MOST_ANSWERED = 6 * 1024 * 1024;
-/** How many orders that are over are remembered, in case they come again. */
-const MOST_REMEMBERED = 1000;
+/** The most characters of output in one message. */
+const MAX_MESSAGE = 256 * 1024;
+/** The most characters of output that are buffered for an order. */
+const MAX_BUFFERED = 4 * 1024 * 1024;
+/** The largest answer, in bytes; a hub drops a connection that sends a larger message. */
+const MAX_ANSWER = 6 * 1024 * 1024;
+/** How many finished orders are remembered, in case the hub sends them again. */
+const MAX_REMEMBERED = 1000;
 
-/** Sends something on the connection there is; `acknowledged` is called when the hub has it. */
-export type Send = (told: Told, acknowledged: () => void) => void;
+/** Sends a message; `acknowledged` is called when the hub has it. */
+export type Send = (message: Told, acknowledged: () => void) => void;
 
 type Result =
   | { kind: "succeeded"; answer: Answer }
   | { kind: "failed"; code: FailureCode; message: string };
 
-/** What is still to be told of an order. */
-interface Account {
+/** What the hub has not acknowledged of an order. */
+interface PendingOrder {
+  /** The number of the last message. */
   number: number;
-  /** What was sent and is not acknowledged. */
+  /** The message that was sent and is not acknowledged. */
   sent?: Told;
-  printed: string;
+  output: string;
+  /** How many characters of output were dropped before `output`. */
   dropped: number;
   result?: Result;
 }
 
 /**
- * What is told of orders: numbered, kept until the hub has acknowledged it, and told again after a break.
+ * Delivers the output and the results of orders: numbers messages, and sends them again on a new connection until the
+ * hub acknowledges them.
  *
- * Of each order one message is on its way at a time, so that they arrive in order whatever happens.
+ * For each order one message is in flight at a time, so that messages arrive in order.
  */
 export class Outbox {
-  readonly #accounts = new Map<string, Account>();
-  readonly #over = new Set<string>();
-  readonly #emptied: (() => void)[] = [];
+  readonly #orders = new Map<string, PendingOrder>();
+  readonly #finished = new Set<string>();
+  readonly #emptyCallbacks: (() => void)[] = [];
   #send: Send | undefined;
 
-  /** Orders that are being carried out, or of which not everything is acknowledged. */
+  /** The ids of orders that are running, or whose messages are not all acknowledged. */
   get orders(): string[] {
-    return [...this.#accounts.keys()];
+    return [...this.#orders.keys()];
   }
 
-  /** Orders without a result. */
+  /** The ids of orders without a result. */
   get pending(): string[] {
-    return [...this.#accounts].filter(([, account]) => !account.result).map(([id]) => id);
+    return [...this.#orders].filter(([, order]) => !order.result).map(([id]) => id);
   }
 
-  /** Note an order; false if it has come before. */
-  take(id: string): boolean {
-    if (this.#accounts.has(id) || this.#over.has(id)) {
+  /** Add an order; false if it was added before. */
+  add(id: string): boolean {
+    if (this.#orders.has(id) || this.#finished.has(id)) {
       return false;
     }
-    this.#accounts.set(id, { number: 0, printed: "", dropped: 0 });
+    this.#orders.set(id, { number: 0, output: "", dropped: 0 });
     return true;
   }
 
-  /** An order has printed something. */
-  printed(id: string, text: string): void {
-    const account = this.#accounts.get(id);
-    if (!account || account.result || text === "") {
+  addOutput(id: string, text: string): void {
+    const order = this.#orders.get(id);
+    if (!order || order.result || text === "") {
       return;
     }
-    account.printed += text;
-    if (account.printed.length > MOST_KEPT) {
-      account.dropped += account.printed.length - MOST_KEPT / 2;
-      account.printed = account.printed.slice(-MOST_KEPT / 2);
+    order.output += text;
+    if (order.output.length > MAX_BUFFERED) {
+      order.dropped += order.output.length - MAX_BUFFERED / 2;
+      order.output = order.output.slice(-MAX_BUFFERED / 2);
     }
-    this.#next(id, account);
+    this.#sendNext(id, order);
   }
 
-  /** An order worked. */
-  succeeded(id: string, answer: Answer): void {
-    const size = weight(answer);
-    if (size > MOST_ANSWERED) {
-      this.failed(id, "failed", `The answer is too large (${size} bytes). Ask for less at once.`);
+  succeed(id: string, answer: Answer): void {
+    const size = encodedSize(answer);
+    if (size > MAX_ANSWER) {
+      this.fail(id, "failed", `The answer is too large (${size} bytes). Ask for less at once.`);
     } else {
-      this.#ended(id, { kind: "succeeded", answer });
+      this.#end(id, { kind: "succeeded", answer });
     }
   }
 
-  /** An order did not work. */
-  failed(id: string, code: FailureCode, message: string): void {
-    this.#ended(id, { kind: "failed", code, message });
+  fail(id: string, code: FailureCode, message: string): void {
+    this.#end(id, { kind: "failed", code, message });
   }
 
-  /** Nobody wants to hear of an order any more. */
-  forget(id: string): void {
-    if (this.#accounts.delete(id)) {
+  /** Remove an order; nothing more is sent about it. */
+  remove(id: string): void {
+    if (this.#orders.delete(id)) {
       this.#remember(id);
     }
-    if (this.#accounts.size === 0) {
-      this.#emptied.splice(0).forEach((tell) => tell());
+    if (this.#orders.size === 0) {
+      this.#emptyCallbacks.splice(0).forEach((callback) => callback());
     }
   }
 
-  /** Fulfilled when everything is told and acknowledged. */
-  async emptied(): Promise<void> {
-    if (this.#accounts.size > 0) {
-      await new Promise<void>((resolve) => this.#emptied.push(resolve));
+  /** Resolves when all orders have ended and the hub has acknowledged all messages. */
+  async waitUntilEmpty(): Promise<void> {
+    if (this.#orders.size > 0) {
+      await new Promise<void>((resolve) => this.#emptyCallbacks.push(resolve));
     }
   }
 
-  /** There is a connection: tell again what was not acknowledged, and then the rest. */
-  connected(send: Send): void {
+  /** Use a new connection: send what was not acknowledged again, then the rest. */
+  connect(send: Send): void {
     this.#send = send;
-    for (const [id, account] of this.#accounts) {
-      if (account.sent) {
-        this.#emit(id, account, account.sent);
+    for (const [id, order] of this.#orders) {
+      if (order.sent) {
+        this.#emit(id, order, order.sent);
       } else {
-        this.#next(id, account);
+        this.#sendNext(id, order);
       }
     }
   }
 
-  /** The connection is broken. */
-  disconnected(): void {
+  /** Buffer messages until the next `connect`. */
+  disconnect(): void {
     this.#send = undefined;
   }
 
-  #ended(id: string, result: Result): void {
-    const account = this.#accounts.get(id);
-    if (!account || account.result) {
+  #end(id: string, result: Result): void {
+    const order = this.#orders.get(id);
+    if (!order || order.result) {
       return;
     }
-    account.result = result;
-    this.#next(id, account);
+    order.result = result;
+    this.#sendNext(id, order);
   }
 
-  #next(id: string, account: Account): void {
-    if (!this.#send || account.sent) {
+  #sendNext(id: string, order: PendingOrder): void {
+    if (!this.#send || order.sent) {
       return;
     }
-    const text = takePrinted(account);
+    const text = takeOutput(order);
     if (text !== "") {
-      account.sent = { kind: "printed", id, number: ++account.number, text };
-    } else if (account.result) {
-      account.sent = { id, number: ++account.number, ...account.result };
+      order.sent = { kind: "printed", id, number: ++order.number, text };
+    } else if (order.result) {
+      order.sent = { id, number: ++order.number, ...order.result };
     }
-    if (account.sent) {
-      this.#emit(id, account, account.sent);
+    if (order.sent) {
+      this.#emit(id, order, order.sent);
     }
   }
 
-  #emit(id: string, account: Account, told: Told): void {
-    this.#send?.(told, () => {
-      if (account.sent !== told || this.#accounts.get(id) !== account) {
-        return; // acknowledged twice, or nobody cares any more
+  #emit(id: string, order: PendingOrder, message: Told): void {
+    this.#send?.(message, () => {
+      if (order.sent !== message || this.#orders.get(id) !== order) {
+        return; // acknowledged twice, or removed
       }
-      delete account.sent;
-      if (told.kind === "printed") {
-        this.#next(id, account);
+      delete order.sent;
+      if (message.kind === "printed") {
+        this.#sendNext(id, order);
       } else {
-        this.forget(id);
+        this.remove(id);
       }
     });
   }
 
   #remember(id: string): void {
-    this.#over.add(id);
-    for (const oldest of this.#over) {
-      if (this.#over.size <= MOST_REMEMBERED) {
+    this.#finished.add(id);
+    for (const oldest of this.#finished) {
+      if (this.#finished.size <= MAX_REMEMBERED) {
         break;
       }
-      this.#over.delete(oldest);
+      this.#finished.delete(oldest);
     }
   }
 }
 
-/** The next piece of what was printed; a character that takes two places is not cut. */
-function takePrinted(account: Account): string {
-  const lost = account.dropped ? `\r\n[${account.dropped} characters of output were lost here]\r\n` : "";
-  account.dropped = 0;
-  let end = Math.min(account.printed.length, MOST_PRINTED);
-  if (end < account.printed.length && /[\uD800-\uDBFF]/.test(account.printed.charAt(end - 1))) {
+/** Take the next piece of output; surrogate pairs are not split. */
+function takeOutput(order: PendingOrder): string {
+  const lost = order.dropped ? `\r\n[${order.dropped} characters of output were lost here]\r\n` : "";
+  order.dropped = 0;
+  let end = Math.min(order.output.length, MAX_MESSAGE);
+  if (end < order.output.length && /[\uD800-\uDBFF]/.test(order.output.charAt(end - 1))) {
     end -= 1;
   }
-  const text = lost + account.printed.slice(0, end);
-  account.printed = account.printed.slice(end);
+  const text = lost + order.output.slice(0, end);
+  order.output = order.output.slice(end);
   return text;
 }
 
-/** About how many bytes something takes on the wire. */
-function weight(value: unknown): number {
+/** About how many bytes a value takes on the wire. */
+function encodedSize(value: unknown): number {
   if (typeof value === "string") {
     return Buffer.byteLength(value);
   }
@@ -190,7 +190,7 @@ function weight(value: unknown): number {
     return value.byteLength;
   }
   if (typeof value === "object" && value !== null) {
-    return Object.entries(value).reduce((sum, [name, part]) => sum + name.length + 4 + weight(part), 2);
+    return Object.entries(value).reduce((sum, [name, part]) => sum + name.length + 4 + encodedSize(part), 2);
   }
   return 8;
 }

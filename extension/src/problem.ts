@@ -1,7 +1,7 @@
 /** What a user can do about a problem. */
 export type Remedy = "retry" | "setKey" | "openSettings" | "showLog";
 
-/** Why there is no connection, in words for the user. */
+/** Why there is no connection, with a message for the user. */
 export class Problem extends Error {
   constructor(
     readonly kind: "absent" | "wrong_key" | "no_hub" | "refused" | "unknown_window",
@@ -12,14 +12,14 @@ export class Problem extends Error {
     this.name = "Problem";
   }
 
-  /** Whether it may go away by itself, so that trying again makes sense. */
-  get passing(): boolean {
+  /** Whether a retry may succeed. */
+  get isTransient(): boolean {
     return this.kind === "absent";
   }
 }
 
-/** The words of whatever was thrown. */
-export function said(error: unknown): string {
+/** The message of an error, with that of its cause. */
+export function errorText(error: unknown): string {
   if (!(error instanceof Error)) {
     return String(error);
   }
@@ -29,7 +29,6 @@ export function said(error: unknown): string {
   return why ? `${error.message}: ${why}` : error.message;
 }
 
-/** Whatever was thrown, as a problem. */
-export function asProblem(error: unknown): Problem {
-  return error instanceof Problem ? error : new Problem("refused", said(error));
+export function toProblem(error: unknown): Problem {
+  return error instanceof Problem ? error : new Problem("refused", errorText(error));
 }

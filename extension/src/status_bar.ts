@@ -1,18 +1,17 @@
 import * as vscode from "vscode";
-import type { State } from "./world";
+import type { ConnectionState } from "./connection";
 
-/** What the status bar says in each state. */
-interface Look {
+interface Appearance {
   icon: string;
   text: string;
   tooltip: string;
   background?: string;
 }
 
-/** Shows how the connection is; a click opens the menu. */
+/** The status bar item with the state of the connection; a click opens the menu. */
 export class StatusBar implements vscode.Disposable {
   readonly #item: vscode.StatusBarItem;
-  #state: State = { name: "disconnected" };
+  #state: ConnectionState = { name: "disconnected" };
   #busy = 0;
 
   constructor(command: string) {
@@ -23,13 +22,12 @@ export class StatusBar implements vscode.Disposable {
     this.#item.show();
   }
 
-  /** The connection is like this now. */
-  set state(state: State) {
+  set state(state: ConnectionState) {
     this.#state = state;
     this.#draw();
   }
 
-  /** So many actions are being carried out. */
+  /** The number of orders that are running. */
   set busy(count: number) {
     this.#busy = count;
     this.#draw();
@@ -40,15 +38,15 @@ export class StatusBar implements vscode.Disposable {
   }
 
   #draw(): void {
-    const look = lookOf(this.#state, this.#busy);
-    this.#item.text = `$(${look.icon}) ${look.text}`;
-    this.#item.tooltip = look.tooltip;
-    this.#item.accessibilityInformation = { label: `${look.text}. ${look.tooltip}`, role: "button" };
-    this.#item.backgroundColor = look.background ? new vscode.ThemeColor(look.background) : undefined;
+    const appearance = appearanceOf(this.#state, this.#busy);
+    this.#item.text = `$(${appearance.icon}) ${appearance.text}`;
+    this.#item.tooltip = appearance.tooltip;
+    this.#item.accessibilityInformation = { label: `${appearance.text}. ${appearance.tooltip}`, role: "button" };
+    this.#item.backgroundColor = appearance.background ? new vscode.ThemeColor(appearance.background) : undefined;
   }
 }
 
-function lookOf(state: State, busy: number): Look {
+function appearanceOf(state: ConnectionState, busy: number): Appearance {
   switch (state.name) {
     case "disconnected":
       return { icon: "debug-disconnect", text: "Glovebox", tooltip: "Not connected: no agent can work in this window." };
@@ -66,7 +64,7 @@ function lookOf(state: State, busy: number): Look {
       return {
         icon: "debug-pause",
         text: "Glovebox: paused",
-        tooltip: "The agent is paused: whatever it tries is refused.",
+        tooltip: "The agent is paused: all its actions are refused.",
         background: "statusBarItem.warningBackground",
       };
     case "error":

@@ -3,13 +3,13 @@ import { test } from "node:test";
 import { Outbox } from "../src/outbox";
 import type { Told } from "../src/protocol";
 
-/** A connection whose acknowledgements the test gives. */
-class Line {
+/** A connection on which the test acknowledges messages. */
+class FakeConnection {
   readonly sent: Told[] = [];
   readonly #acknowledgements: (() => void)[] = [];
 
-  readonly send = (told: Told, acknowledged: () => void): void => {
-    this.sent.push(told);
+  readonly send = (message: Told, acknowledged: () => void): void => {
+    this.sent.push(message);
     this.#acknowledgements.push(acknowledged);
   };
 
@@ -26,26 +26,26 @@ class Line {
   }
 
   get text(): string {
-    return this.sent.map((told) => (told.kind === "printed" ? told.text : "")).join("");
+    return this.sent.map((message) => (message.kind === "printed" ? message.text : "")).join("");
   }
 }
 
-function working(): { outbox: Outbox; line: Line } {
+function startOrder(): { outbox: Outbox; connection: FakeConnection } {
   const outbox = new Outbox();
-  const line = new Line();
-  outbox.connected(line.send);
-  outbox.take("a");
-  return { outbox, line };
+  const connection = new FakeConnection();
+  outbox.connect(connection.send);
+  outbox.add("a");
+  return { outbox, connection };
 }
 
-test("what is told of an order is numbered from 1 and in order", () => {
-  const { outbox, line } = working();
-  outbox.printed("a", "one ");
-  outbox.printed("a", "two ");
-  outbox.printed("a", "three");
-  outbox.succeeded("a", { kind: "done" });
-  line.acknowledgeAll();
-  assert.deepEqual(line.sent, [
+test("the messages of an order are numbered from 1 and in order", () => {
+  const { outbox, connection } = startOrder();
+  outbox.addOutput("a", "one ");
+  outbox.addOutput("a", "two ");
+  outbox.addOutput("a", "three");
+  outbox.succeed("a", { kind: "done" });
+  connection.acknowledgeAll();
+  assert.deepEqual(connection.sent, [
     { kind: "printed", id: "a", number: 1, text: "one " },
     { kind: "printed", id: "a", number: 2, text: "two three" },
     { kind: "succeeded", id: "a", number: 3, answer: { kind: "done" } },
@@ -53,17 +53,17 @@ test("what is told of an order is numbered from 1 and in order", () => {
   assert.deepEqual(outbox.orders, []);
 });
 
-test("what was not acknowledged is told again on the next connection, under the same number", () => {
-  const { outbox, line } = working();
-  outbox.printed("a", "one");
-  line.acknowledge();
-  outbox.printed("a", "two");
-  outbox.disconnected();
-  outbox.printed("a", "three");
-  outbox.failed("a", "busy", "no");
+test("a message that was not acknowledged is sent again on the next connection, with the same number", () => {
+  const { outbox, connection } = startOrder();
+  outbox.addOutput("a", "one");
+  connection.acknowledge();
+  outbox.addOutput("a", "two");
+  outbox.disconnect();
+  outbox.addOutput("a", "three");
+  outbox.fail("a", "busy", "no");
   assert.deepEqual(outbox.orders, ["a"]);
-  const next = new Line();
-  outbox.connected(next.send);
+  const next = new FakeConnection();
+  outbox.connect(next.send);
   next.acknowledgeAll();
   assert.deepEqual(next.sent, [
     { kind: "printed", id: "a", number: 2, text: "two" },
@@ -72,93 +72,93 @@ test("what was not acknowledged is told again on the next connection, under the 
   ]);
 });
 
-test("an acknowledgement that comes late, by the old connection, counts once", () => {
-  const { outbox, line } = working();
-  outbox.printed("a", "one");
-  outbox.disconnected();
-  const next = new Line();
-  outbox.connected(next.send);
-  outbox.printed("a", "two");
-  line.acknowledge();
+test("a late acknowledgement on the old connection counts once", () => {
+  const { outbox, connection } = startOrder();
+  outbox.addOutput("a", "one");
+  outbox.disconnect();
+  const next = new FakeConnection();
+  outbox.connect(next.send);
+  outbox.addOutput("a", "two");
+  connection.acknowledge();
   next.acknowledgeAll();
   assert.deepEqual(
-    next.sent.map((told) => told.number),
+    next.sent.map((message) => message.number),
     [1, 2],
   );
 });
 
-test("an order that comes twice is taken once, also when it is over", () => {
-  const { outbox, line } = working();
-  assert.equal(outbox.take("a"), false);
-  outbox.succeeded("a", { kind: "done" });
-  line.acknowledgeAll();
-  assert.equal(outbox.take("a"), false);
-  assert.equal(outbox.take("b"), true);
+test("an order that is received twice is added once, also when it has ended", () => {
+  const { outbox, connection } = startOrder();
+  assert.equal(outbox.add("a"), false);
+  outbox.succeed("a", { kind: "done" });
+  connection.acknowledgeAll();
+  assert.equal(outbox.add("a"), false);
+  assert.equal(outbox.add("b"), true);
 });
 
 test("only the first result of an order counts", () => {
-  const { outbox, line } = working();
-  outbox.failed("a", "paused", "stop");
-  outbox.succeeded("a", { kind: "done" });
-  outbox.printed("a", "too late");
-  line.acknowledgeAll();
+  const { outbox, connection } = startOrder();
+  outbox.fail("a", "paused", "stop");
+  outbox.succeed("a", { kind: "done" });
+  outbox.addOutput("a", "too late");
+  connection.acknowledgeAll();
   assert.deepEqual(
-    line.sent.map((told) => told.kind),
+    connection.sent.map((message) => message.kind),
     ["failed"],
   );
 });
 
-test("nothing is told of an order that nobody waits for", () => {
-  const { outbox, line } = working();
-  outbox.forget("a");
-  outbox.succeeded("a", { kind: "done" });
-  assert.deepEqual(line.sent, []);
-  assert.equal(outbox.take("a"), false);
+test("nothing is sent about an order that was removed", () => {
+  const { outbox, connection } = startOrder();
+  outbox.remove("a");
+  outbox.succeed("a", { kind: "done" });
+  assert.deepEqual(connection.sent, []);
+  assert.equal(outbox.add("a"), false);
 });
 
-test("much output goes in pieces that are put together again, and no character is cut", () => {
-  const { outbox, line } = working();
+test("long output is sent in pieces, and no character is split", () => {
+  const { outbox, connection } = startOrder();
   const text = "x" + "😀".repeat(400_000);
-  outbox.printed("a", text);
-  line.acknowledgeAll();
-  assert.ok(line.sent.length > 2);
-  assert.equal(line.text, text);
-  for (const told of line.sent) {
-    assert.ok(told.kind === "printed" && told.text.isWellFormed());
+  outbox.addOutput("a", text);
+  connection.acknowledgeAll();
+  assert.ok(connection.sent.length > 2);
+  assert.equal(connection.text, text);
+  for (const message of connection.sent) {
+    assert.ok(message.kind === "printed" && message.text.isWellFormed());
   }
 });
 
-test("what is printed while nobody takes it is bounded, and what is lost is said", () => {
-  const { outbox } = working();
-  outbox.disconnected();
+test("output without a connection is bounded, and the loss is reported", () => {
+  const { outbox } = startOrder();
+  outbox.disconnect();
   for (let at = 0; at < 100; at += 1) {
-    outbox.printed("a", String(at % 10).repeat(100_000));
+    outbox.addOutput("a", String(at % 10).repeat(100_000));
   }
-  const next = new Line();
-  outbox.connected(next.send);
+  const next = new FakeConnection();
+  outbox.connect(next.send);
   next.acknowledgeAll();
   assert.ok(next.text.length < 5_000_000);
   assert.match(next.text, /\d+ characters of output were lost here/);
   assert.ok(next.text.endsWith("9".repeat(100_000)));
 });
 
-test("an answer that no hub would take is a failure", () => {
-  const { outbox, line } = working();
-  outbox.succeeded("a", { kind: "content", data: new Uint8Array(7_000_000), size: 7_000_000 });
-  const [told] = line.sent;
-  assert.ok(told?.kind === "failed");
-  assert.match(told.message, /too large/);
+test("an answer that is too large for a hub is a failure", () => {
+  const { outbox, connection } = startOrder();
+  outbox.succeed("a", { kind: "content", data: new Uint8Array(7_000_000), size: 7_000_000 });
+  const [message] = connection.sent;
+  assert.ok(message?.kind === "failed");
+  assert.match(message.message, /too large/);
 });
 
-test("it is known when everything is told", async () => {
-  const { outbox, line } = working();
+test("an outbox is empty when all messages are acknowledged", async () => {
+  const { outbox, connection } = startOrder();
   let empty = false;
-  const emptied = outbox.emptied().then(() => (empty = true));
-  outbox.printed("a", "one");
-  outbox.succeeded("a", { kind: "done" });
-  line.acknowledge();
+  const emptied = outbox.waitUntilEmpty().then(() => (empty = true));
+  outbox.addOutput("a", "one");
+  outbox.succeed("a", { kind: "done" });
+  connection.acknowledge();
   await Promise.resolve();
   assert.equal(empty, false);
-  line.acknowledge();
+  connection.acknowledge();
   await emptied;
 });

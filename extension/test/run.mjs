@@ -1,4 +1,4 @@
-// Runs the tests that need no VS Code with node's own test runner: all of them, or those whose path holds a word given.
+// Runs the tests that need no VS Code with node's own test runner: all, or those whose path contains one of the arguments.
 import { spawnSync } from "node:child_process";
 import { mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

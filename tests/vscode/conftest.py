@@ -10,40 +10,40 @@ from playwright.sync_api import Error
 
 from glovebox import SyncRuntime
 from tests.vscode.harness.browser import Browser, running_browser
-from tests.vscode.harness.desk import OPEN, Desk, Window
-from tests.vscode.harness.editor import Editor, Program, packaged, running_editor
-from tests.vscode.harness.hub import BRIEF, Hub, running_hub
+from tests.vscode.harness.hub import SHORT_GRACE, Hub, running_hub
+from tests.vscode.harness.vscode_server import ServerProgram, VsCodeServer, package_extension, running_server
+from tests.vscode.harness.workstation import OPEN, Window, Workstation
 
-#: How long the extension may take to be built.
-LIMIT = 600
+#: Seconds for building the extension.
+BUILD_LIMIT = 600
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item,
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Keep pictures of what windows showed when a test failed."""
+    """Take screenshots of the open windows when a test fails."""
     report = yield
     if report.failed and report.when == "call":
         folder = Path(os.environ.get("GLOVEBOX_TEST_FAILURES", "/tmp/glovebox-failures"))
         for number, page in enumerate(OPEN):
-            picture = folder / f"{item.name.replace('/', '_')[:80]}-{number}.png"
+            file = folder / f"{item.name.replace('/', '_')[:80]}-{number}.png"
             with contextlib.suppress(Error):
-                page.picture(picture)
-                report.sections.append(("picture", str(picture)))
+                page.screenshot(file)
+                report.sections.append(("screenshot", str(file)))
     return report
 
 
 @pytest.fixture(scope="session")
-def program(vscode_server: Path) -> Program:
-    """VS Code."""
-    return Program(vscode_server)
+def program(vscode_server: Path) -> ServerProgram:
+    """The installed VS Code server."""
+    return ServerProgram(vscode_server)
 
 
 @pytest.fixture(scope="session")
 def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The extension, built once."""
-    return packaged(tmp_path_factory.mktemp("extension") / "glovebox.vsix", LIMIT)
+    return package_extension(tmp_path_factory.mktemp("extension") / "glovebox.vsix", BUILD_LIMIT)
 
 
 @pytest.fixture(scope="package")
@@ -61,42 +61,44 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
 
 
 @pytest.fixture(scope="package")
-def editor(
-    program: Program, package: Path, hub: Hub, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Editor]:
-    """One server for all windows, which trusts every folder."""
-    home = tmp_path_factory.mktemp("editor") / "home"
-    with running_editor(program, home, hub.state, package, "--disable-workspace-trust") as editor:
-        yield editor
+def server(
+    program: ServerProgram, package: Path, hub: Hub, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[VsCodeServer]:
+    """One VS Code server for all windows, which trusts every folder."""
+    home = tmp_path_factory.mktemp("server") / "home"
+    with running_server(program, home, hub.state, package, "--disable-workspace-trust") as server:
+        yield server
 
 
 @pytest.fixture(scope="package")
-def desk(hub: Hub, editor: Editor, browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Desk:
-    """What windows are opened on."""
-    return Desk(hub, editor, browser, tmp_path_factory.mktemp("folders"))
+def workstation(
+    hub: Hub, server: VsCodeServer, browser: Browser, tmp_path_factory: pytest.TempPathFactory
+) -> Workstation:
+    """The machine on which windows are opened."""
+    return Workstation(hub, server, browser, tmp_path_factory.mktemp("folders"))
 
 
 @pytest.fixture
-def brief_desk(desk: Desk, tmp_path: Path) -> Iterator[Desk]:
-    """The same with a hub that gives windows up soon, which those find that are connected meanwhile."""
+def short_grace_workstation(workstation: Workstation, tmp_path: Path) -> Iterator[Workstation]:
+    """The same with another hub, which removes lost windows soon; windows that connect meanwhile find it."""
     with (
-        running_hub(tmp_path / "state", *BRIEF) as brief,
-        desk.hub.known_as(url=brief.url, key=brief.key),
+        running_hub(tmp_path / "state", *SHORT_GRACE) as hub,
+        workstation.hub.address_file(url=hub.url, key=hub.key),
     ):
-        yield Desk(brief, desk.editor, desk.browser, desk.place)
+        yield Workstation(hub, workstation.server, workstation.browser, workstation.place)
 
 
 @pytest.fixture(scope="package")
-def shared_window(desk: Desk) -> Iterator[Window]:
-    """A connected window for all tests that leave it as it was."""
-    with desk.window(desk.folder("shared")) as window:
+def shared_window(workstation: Workstation) -> Iterator[Window]:
+    """A connected window for all tests that leave it connected."""
+    with workstation.window(workstation.folder("shared")) as window:
         window.connect()
         yield window
 
 
 @pytest.fixture
 def window(shared_window: Window) -> Window:
-    """The shared window, without what is left of the test before."""
+    """The shared window, without notifications of earlier tests."""
     shared_window.bring_to_front()
     shared_window.tidy()
     return shared_window

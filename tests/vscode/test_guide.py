@@ -1,6 +1,6 @@
-"""What a new user does who follows docs/vscode.md, to the letter; with pictures of it.
+"""The steps of docs/vscode.md, as a new user follows them, with screenshots.
 
-With GLOVEBOX_TEST_PICTURES=1 the pictures of the documentation are made anew.
+With GLOVEBOX_TEST_PICTURES=1 the screenshots of the documentation are replaced.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ import pytest
 from glovebox.protocol.observations import ErrorObservation
 from tests.support.running import wait_until
 from tests.vscode.harness.browser import Browser
-from tests.vscode.harness.desk import Desk, Window
-from tests.vscode.harness.editor import Program, running_editor
 from tests.vscode.harness.hub import Hub, running_hub
+from tests.vscode.harness.vscode_server import ServerProgram, running_server
+from tests.vscode.harness.workstation import Window, Workstation
 
 DOCS = Path(__file__).parents[2] / "docs"
 GUIDE = (DOCS / "vscode.md").read_text(encoding="utf-8")
@@ -29,28 +29,28 @@ GUIDE = (DOCS / "vscode.md").read_text(encoding="utf-8")
 
 @pytest.fixture(scope="module")
 def fresh(
-    program: Program, package: Path, browser: Browser, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Desk]:
-    """A machine on which nothing was ever set up, with the extension and the hub of the guide."""
+    program: ServerProgram, package: Path, browser: Browser, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Workstation]:
+    """A new machine with the extension and the hub of the guide."""
     place = tmp_path_factory.mktemp("newcomer")
     with (
         running_hub(place / "state") as hub,
-        running_editor(program, place / "home", hub.state, package) as editor,
+        running_server(program, place / "home", hub.state, package) as server,
     ):
-        yield Desk(hub, editor, browser, place / "folders")
+        yield Workstation(hub, server, browser, place / "folders")
 
 
 @pytest.fixture(scope="module")
-def first(fresh: Desk) -> Iterator[Window]:
+def first(fresh: Workstation) -> Iterator[Window]:
     """The first window of a new user, which VS Code does not trust yet."""
     with fresh.window(fresh.folder("project")) as window:
         yield window
 
 
-def picture(window: Window, name: str, tmp_path: Path) -> None:
-    """Keep a picture: for the documentation if that is wanted."""
+def screenshot(window: Window, name: str, tmp_path: Path) -> None:
+    """Save a screenshot: in the documentation if GLOVEBOX_TEST_PICTURES is set."""
     where = DOCS / "images" if os.environ.get("GLOVEBOX_TEST_PICTURES") else tmp_path
-    window.picture(where / name)
+    window.screenshot(where / name)
     assert (where / name).stat().st_size > 10_000
 
 
@@ -79,21 +79,21 @@ def test_the_guide_can_be_followed_to_the_letter(first: Window, tmp_path: Path) 
     first.connect()
     assert "The status bar says\n   *Glovebox: connected*" in GUIDE
     wait_until(lambda: "Glovebox: connected" in first.status(), what="the status bar")
-    picture(first, "vscode_connected.png", tmp_path)
-    done = program_of_the_user(first.hub, "-c", dedented(snippet))
-    assert done.stderr == ""
-    assert done.stdout == "notes.txt\nhello from an agent\n"
+    screenshot(first, "vscode_connected.png", tmp_path)
+    result = run_user_program(first.hub, "-c", dedented(snippet))
+    assert result.stderr == ""
+    assert result.stdout == "notes.txt\nhello from an agent\n"
     wait_until(lambda: "print('hello from an agent')" in first.editor_text(), what="the edit")
     assert first.tabs()[-1] == "hello.py"
     wait_until(lambda: "hello from an agent" in first.terminal_text(), what="the command")
     first.tidy()
-    picture(first, "vscode_edit.png", tmp_path)
+    screenshot(first, "vscode_edit.png", tmp_path)
 
 
 def test_the_command_of_the_guide_runs_in_the_window(first: Window) -> None:
     (line,) = re.findall(r"`\.venv/bin/glovebox (run --backend vscode .*?)`", GUIDE)
-    done = program_of_the_user(first.hub, "-m", "glovebox", *shlex.split(line))
-    assert (done.stdout, done.returncode) == ("hello.py  notes.txt\n", 0)
+    result = run_user_program(first.hub, "-m", "glovebox", *shlex.split(line))
+    assert (result.stdout, result.returncode) == ("hello.py  notes.txt\n", 0)
 
 
 def test_every_command_and_setting_of_the_extension_is_in_the_guide_and_no_other() -> None:
@@ -117,8 +117,8 @@ def dedented(text: str) -> str:
     return "\n".join(line.removeprefix("   ") for line in text.splitlines())
 
 
-def program_of_the_user(hub: Hub, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """A program that knows nothing but its user's home."""
+def run_user_program(hub: Hub, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a program with nothing but the environment of its user."""
     return subprocess.run(
         [sys.executable, *arguments],
         env=hub.environment(),

@@ -7,17 +7,20 @@ import json
 from glovebox import BoxSpec, SyncRuntime
 from glovebox.protocol.observations import ErrorObservation
 from tests.support.running import wait_until
-from tests.vscode.harness.desk import Desk
+from tests.vscode.harness.workstation import Workstation
 
 
-def test_a_workspace_of_several_folders_is_one_box_with_all_of_them(desk: Desk) -> None:
-    first, second = desk.folder("first", {"a.txt": "a\n"}), desk.folder("second", {"b.txt": "b\n"})
-    outside = desk.folder("neither", {"c.txt": "c\n"})
-    workspace = desk.place / "both.code-workspace"
+def test_a_workspace_of_several_folders_is_one_box_with_all_of_them(workstation: Workstation) -> None:
+    first, second = (
+        workstation.folder("first", {"a.txt": "a\n"}),
+        workstation.folder("second", {"b.txt": "b\n"}),
+    )
+    outside = workstation.folder("neither", {"c.txt": "c\n"})
+    workspace = workstation.place / "both.code-workspace"
     workspace.write_text(json.dumps({"folders": [{"path": "first"}, {"path": "second", "name": "Two"}]}))
-    with desk.window(first, workspace=workspace) as window:
+    with workstation.window(first, workspace=workspace) as window:
         window.connect()
-        (listed,) = desk.hub.windows(first)
+        (listed,) = workstation.hub.windows(first)
         assert [folder["path"] for folder in listed["folders"]] == [str(first), str(second)]
         assert [folder["name"] for folder in listed["folders"]] == ["first", "Two"]
         window.folder = second
@@ -33,17 +36,17 @@ def test_a_workspace_of_several_folders_is_one_box_with_all_of_them(desk: Desk) 
             assert agent.run("pwd").content == str(first)
 
 
-def test_a_window_without_a_folder_is_listed_and_says_what_is_missing(desk: Desk) -> None:
+def test_a_window_without_a_folder_is_listed_and_says_what_is_missing(workstation: Workstation) -> None:
     def empty() -> list[str]:
-        listed = desk.hub.windows()
+        listed = workstation.hub.windows()
         return [one["id"] for one in listed if one["folders"] == [] and one["status"] == "connected"]
 
-    with desk.empty_window() as window:
+    with workstation.empty_window() as window:
         window.command("Glovebox: Connect")
         wait_until(lambda: len(empty()) == 1, what="a window without a folder")
         spec = BoxSpec(name=empty()[0])
-        new = desk.place / "new.txt"
-        with SyncRuntime("vscode", spec, settings=desk.hub.settings, patience=2) as agent:
+        new = workstation.place / "new.txt"
+        with SyncRuntime("vscode", spec, settings=workstation.hub.settings, patience=2) as agent:
             for refused in (agent.run("pwd"), agent.read("/etc/hostname"), agent.write(str(new), "new")):
                 assert isinstance(refused, ErrorObservation), refused
                 assert refused.error_id == "no_folder"

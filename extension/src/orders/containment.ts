@@ -1,65 +1,65 @@
 import { lstat, readlink, realpath } from "node:fs/promises";
 import { basename, dirname, isAbsolute, join, normalize, parse, relative, sep } from "node:path";
 
-import { codeOf, isMissing, Refusal } from "./refusal";
+import { errorCode, isMissing, Refusal } from "./refusal";
 
-/** A path that an order may touch: as it was given, without `..`, and where it really is. */
+/** A path inside the workspace: as given, without `..`, and with links resolved. */
 export interface Place {
   path: string;
   real: string;
 }
 
-/** As many as the system follows. */
-const MOST_LINKS = 40;
+/** As many as Linux follows. */
+const MAX_LINKS = 40;
 
-/** Keeps orders in the folders of the workspace. */
+/** Confines orders to the folders of the workspace. */
 export class Containment {
   constructor(private readonly folders: () => readonly string[]) {}
 
   /** The first folder. */
   home(): string {
-    return this.known()[0] ?? "";
+    return this.openFolders()[0] ?? "";
   }
 
-  /** The place of a path, links followed. */
-  async inside(path: string): Promise<Place> {
-    const normal = this.normalised(path);
-    return this.checked(normal, await realPlace(normal));
+  /** Resolve a path, with links followed; refuse if it is outside. */
+  async resolve(path: string): Promise<Place> {
+    const normal = this.normalize(path);
+    return this.check(normal, await resolveLinks(normal));
   }
 
-  /** The place of an entry of a directory: if that is a link, of the link itself. */
-  async entry(path: string): Promise<Place> {
-    const normal = this.normalised(path);
+  /** Resolve a directory entry; if it is a link, the link itself and not its target. */
+  async resolveEntry(path: string): Promise<Place> {
+    const normal = this.normalize(path);
     if (dirname(normal) === normal) {
-      throw this.outside(path);
+      throw this.outsideRefusal(path);
     }
-    return this.checked(normal, join(await realPlace(dirname(normal)), basename(normal)));
+    return this.check(normal, join(await resolveLinks(dirname(normal)), basename(normal)));
   }
 
-  /** Whether a place is one of the folders themselves, or holds one. */
-  async holdsFolder(place: Place): Promise<boolean> {
-    const reals = await Promise.all(this.known().map((folder) => realPlace(folder)));
+  /** Whether a place is a folder of the workspace, or contains one. */
+  async containsFolder(place: Place): Promise<boolean> {
+    const reals = await Promise.all(this.openFolders().map((folder) => resolveLinks(folder)));
     return reals.some((real) => isWithin(place.real, real));
   }
 
-  private normalised(path: string): string {
+  private normalize(path: string): string {
     if (path.includes("\0") || !isAbsolute(path)) {
-      throw this.outside(path);
+      throw this.outsideRefusal(path);
     }
     const normal = normalize(path);
     return normal.length > parse(normal).root.length && normal.endsWith(sep) ? normal.slice(0, -1) : normal;
   }
 
-  private async checked(path: string, real: string): Promise<Place> {
-    for (const folder of this.known()) {
-      if (isWithin(await realPlace(folder), real)) {
+  private async check(path: string, real: string): Promise<Place> {
+    for (const folder of this.openFolders()) {
+      if (isWithin(await resolveLinks(folder), real)) {
         return { path, real };
       }
     }
-    throw this.outside(path);
+    throw this.outsideRefusal(path);
   }
 
-  private known(): readonly string[] {
+  private openFolders(): readonly string[] {
     const folders = this.folders();
     if (folders.length === 0) {
       throw new Refusal("no_folder", "No folder is open in this window. Ask its user to open one.");
@@ -67,11 +67,11 @@ export class Containment {
     return folders;
   }
 
-  private outside(path: string): Refusal {
+  private outsideRefusal(path: string): Refusal {
     const shown = path.replaceAll("\0", "\\0");
     return new Refusal(
       "outside_workspace",
-      `${shown} is outside of what is open in this window: ${this.known().join(", ")}. Give an absolute path in there.`,
+      `${shown} is outside of what is open in this window: ${this.openFolders().join(", ")}. Give an absolute path in there.`,
     );
   }
 }
@@ -82,43 +82,43 @@ export function isWithin(folder: string, path: string): boolean {
   return way === "" || (way !== ".." && !way.startsWith(`..${sep}`) && !isAbsolute(way));
 }
 
-/** Where a path leads, links followed; the end of it need not exist. */
-export async function realPlace(path: string): Promise<string> {
+/** Resolve the links in a path, whose last names need not exist. */
+export async function resolveLinks(path: string): Promise<string> {
   try {
     return await realpath(path);
   } catch (error) {
     if (!isMissing(error)) {
-      throw codeOf(error) === "ELOOP" ? tooManyLinks(path) : error;
+      throw errorCode(error) === "ELOOP" ? tooManyLinksRefusal(path) : error;
     }
-    return walked(path);
+    return followLinks(path);
   }
 }
 
-/** Follows a path one name at a time, as the system would, and beyond what exists. */
-async function walked(path: string): Promise<string> {
+/** Follow a path one name at a time, as the system would, also beyond what exists. */
+async function followLinks(path: string): Promise<string> {
   const { root } = parse(path);
-  let at = root;
+  let current = root;
   let links = 0;
   const ahead = names(path.slice(root.length)).reverse();
   for (let name = ahead.pop(); name !== undefined; name = ahead.pop()) {
     if (name === "..") {
-      at = dirname(at);
+      current = dirname(current);
       continue;
     }
-    const next = join(at, name);
+    const next = join(current, name);
     const target = await linkTarget(next);
     if (target === undefined) {
-      at = next;
+      current = next;
       continue;
     }
     links += 1;
-    if (links > MOST_LINKS) {
-      throw tooManyLinks(path);
+    if (links > MAX_LINKS) {
+      throw tooManyLinksRefusal(path);
     }
-    at = isAbsolute(target) ? parse(target).root : at;
+    current = isAbsolute(target) ? parse(target).root : current;
     ahead.push(...names(isAbsolute(target) ? target.slice(parse(target).root.length) : target).reverse());
   }
-  return at;
+  return current;
 }
 
 function names(path: string): string[] {
@@ -136,6 +136,6 @@ async function linkTarget(path: string): Promise<string | undefined> {
   }
 }
 
-function tooManyLinks(path: string): Refusal {
+function tooManyLinksRefusal(path: string): Refusal {
   return new Refusal("failed", `${path}: too many links lead to one another.`);
 }

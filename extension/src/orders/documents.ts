@@ -1,54 +1,54 @@
 import { open, readFile, stat } from "node:fs/promises";
 import * as vscode from "vscode";
 
+import type { ActivityObserver } from "../activity_log";
 import type { Content, Read, Write, Written } from "../protocol";
-import type { Shown } from "../shown";
-import { changeBetween, lineEndOf, sha256, textOf, withNewlines } from "./changes";
+import { type KeyedLock, throwIfCancelled } from "./concurrency";
 import type { Containment, Place } from "./containment";
-import { documentAt, encoded, heedUnsaved, inStep, isUpToDate, unsavedAt, unsavedDocument } from "./open_documents";
+import { documentAt, encodeDocument, handleUnsaved, isUpToDate, unsavedAt, waitForText } from "./open_documents";
 import { isMissing, Refusal } from "./refusal";
-import type { Turns } from "./turns";
-import { goOn } from "./waiting";
+import { decodeText, lineEnding, normalizeNewlines, sha256, smallestChange } from "./text_changes";
 
-/** Reads and writes files, in step with the editors that show them. */
+/** Reads and writes files through the editors in which they are open. */
 export class Documents {
   constructor(
     private readonly containment: Containment,
-    private readonly turns: Turns,
-    private readonly shown: Shown,
+    private readonly lock: KeyedLock,
+    private readonly observer: ActivityObserver,
   ) {}
 
   async read(order: Read): Promise<Content> {
-    const place = await this.containment.inside(order.path);
-    const document = await unsavedDocument(place);
+    const place = await this.containment.resolve(order.path);
+    const unsaved = await unsavedAt(place);
+    const document = unsaved.map((uri) => documentAt(uri.fsPath)).find((one) => one?.isDirty);
     if (document !== undefined) {
-      const data = await encoded(document, (await contentOf(place.path)) ?? new Uint8Array());
+      const data = await encodeDocument(document, (await readContent(place.path)) ?? new Uint8Array());
       const piece = data.subarray(order.offset, order.offset + order.length);
       return { kind: "content", data: new Uint8Array(piece), size: data.length, unsaved: true };
     }
-    const { size, piece } = await pieceOf(place.path, order.offset, order.length);
-    return { kind: "content", data: piece, size, unsaved: (await unsavedAt(place)).length > 0 };
+    const { size, piece } = await readPiece(place.path, order.offset, order.length);
+    return { kind: "content", data: piece, size, unsaved: unsaved.length > 0 };
   }
 
   async write(order: Write, signal: AbortSignal): Promise<Written> {
-    const place = await this.containment.inside(order.path);
-    return this.turns.take(place.real, async () => {
-      goOn(signal);
-      await heedUnsaved(place);
-      const before = await contentOf(place.path);
-      check(order, before);
+    const place = await this.containment.resolve(order.path);
+    return this.lock.run(place.real, async () => {
+      throwIfCancelled(signal);
+      await handleUnsaved(place);
+      const before = await readContent(place.path);
+      checkPreconditions(order, before);
       const after = new Uint8Array(order.data);
-      await put(place, before, after);
-      const [was, is] = [textOf(before ?? new Uint8Array()), textOf(after)];
+      await replaceContent(place, before, after);
+      const [was, is] = [decodeText(before ?? new Uint8Array()), decodeText(after)];
       if (was !== undefined && is !== undefined) {
-        this.shown.edited(vscode.Uri.file(place.path), was, is);
+        this.observer.fileEdited(vscode.Uri.file(place.path), was, is);
       }
       return { kind: "written", created: before === undefined };
     });
   }
 }
 
-function check(order: Write, before: Uint8Array | undefined): void {
+function checkPreconditions(order: Write, before: Uint8Array | undefined): void {
   if (order.exclusive && before !== undefined) {
     throw new Refusal("exists", `${order.path} exists already.`);
   }
@@ -58,19 +58,19 @@ function check(order: Write, before: Uint8Array | undefined): void {
   }
 }
 
-/** What a file holds; undefined if there is none. */
-async function contentOf(path: string): Promise<Uint8Array | undefined> {
+/** The content of a file; undefined if there is none. */
+async function readContent(path: string): Promise<Uint8Array | undefined> {
   try {
     return await readFile(path);
   } catch (error) {
-    if (isMissing(error) && !(await isThere(path))) {
+    if (isMissing(error) && !(await exists(path))) {
       return undefined;
     }
     throw error;
   }
 }
 
-async function isThere(path: string): Promise<boolean> {
+async function exists(path: string): Promise<boolean> {
   try {
     await stat(path);
     return true;
@@ -82,7 +82,7 @@ async function isThere(path: string): Promise<boolean> {
   }
 }
 
-async function pieceOf(path: string, offset: number, length: number): Promise<{ size: number; piece: Uint8Array }> {
+async function readPiece(path: string, offset: number, length: number): Promise<{ size: number; piece: Uint8Array }> {
   const status = await stat(path);
   if (status.isDirectory()) {
     throw new Refusal("is_directory", `${path} is a directory.`);
@@ -101,41 +101,43 @@ async function pieceOf(path: string, offset: number, length: number): Promise<{ 
   }
 }
 
-/** Has a file hold `after`: by its editor if it is open, so that this keeps its place and can undo it. */
-async function put(place: Place, before: Uint8Array | undefined, after: Uint8Array): Promise<void> {
+/** Write a file: through its editor if it is open, which keeps its position and can undo the change. */
+async function replaceContent(place: Place, before: Uint8Array | undefined, after: Uint8Array): Promise<void> {
   const document = documentAt(place.path);
-  const text = textOf(after);
+  const text = decodeText(after);
   if (document !== undefined && !document.isClosed && before !== undefined && text !== undefined) {
-    await edit(document, before, text);
-    const onDisk = await contentOf(place.path);
-    // An encoding, mixed line ends or something that formats on saving may have made it different.
+    await editAndSave(document, before, text);
+    const onDisk = await readContent(place.path);
+    // An encoding, mixed line endings or a formatter may have made it different.
     if (onDisk !== undefined && Buffer.compare(onDisk, after) === 0) {
       return;
     }
+    // Or the user has typed in the meantime, so that the edit was refused.
+    await handleUnsaved(place);
   }
   await vscode.workspace.fs.writeFile(vscode.Uri.file(place.path), after);
   if (document !== undefined && text !== undefined) {
-    await inStep(document, (shown) => withNewlines(shown) === withNewlines(text));
+    await waitForText(document, (shown) => normalizeNewlines(shown) === normalizeNewlines(text));
   }
 }
 
-/** Changes and saves an open document that has what is on the disk; others are left alone. */
-async function edit(document: vscode.TextDocument, onDisk: Uint8Array, text: string): Promise<void> {
+/** Edit and save an open document, if it has the content of its file. */
+async function editAndSave(document: vscode.TextDocument, onDisk: Uint8Array, text: string): Promise<void> {
   const before = document.getText();
-  const ends = lineEndOf(text);
-  // One that does not know yet what its file holds could not be saved.
+  const ends = lineEnding(text);
+  // A document that has not loaded the last change of its file cannot be saved.
   if (!isUpToDate(document, onDisk) || ends === "mixed") {
     return;
   }
   const edits = editsOf(document, text, ends);
-  if (edits.length === 0 || !(await applied(document.uri, edits))) {
+  if (edits.length === 0 || !(await applyEdits(document.uri, edits))) {
     return;
   }
   await document.save();
   if (!document.isDirty) {
     return;
   }
-  await takeBack(document, before);
+  await restoreText(document, before);
   throw new Refusal(
     "not_saved",
     `${document.uri.fsPath} could not be saved: VS Code refused to. The file is as it was.`,
@@ -146,7 +148,7 @@ function editsOf(document: vscode.TextDocument, text: string, ends: "\n" | "\r\n
   const edits: vscode.TextEdit[] = [];
   const now = document.eol === vscode.EndOfLine.LF ? "\n" : "\r\n";
   const before = document.getText();
-  const change = changeBetween(before, withNewlines(text).replaceAll("\n", now));
+  const change = smallestChange(before, normalizeNewlines(text).replaceAll("\n", now));
   if (change !== undefined) {
     const range = new vscode.Range(document.positionAt(change.start), document.positionAt(change.end));
     edits.push(vscode.TextEdit.replace(range, change.text));
@@ -157,17 +159,17 @@ function editsOf(document: vscode.TextDocument, text: string, ends: "\n" | "\r\n
   return edits;
 }
 
-async function applied(uri: vscode.Uri, edits: vscode.TextEdit[]): Promise<boolean> {
+async function applyEdits(uri: vscode.Uri, edits: vscode.TextEdit[]): Promise<boolean> {
   const edit = new vscode.WorkspaceEdit();
   edit.set(uri, edits);
   return vscode.workspace.applyEdit(edit);
 }
 
-/** Gives a document that could not be saved its text back. */
-async function takeBack(document: vscode.TextDocument, text: string): Promise<void> {
-  const change = changeBetween(document.getText(), text);
+/** Restore the text of a document that could not be saved. */
+async function restoreText(document: vscode.TextDocument, text: string): Promise<void> {
+  const change = smallestChange(document.getText(), text);
   if (change !== undefined) {
     const range = new vscode.Range(document.positionAt(change.start), document.positionAt(change.end));
-    await applied(document.uri, [vscode.TextEdit.replace(range, change.text)]);
+    await applyEdits(document.uri, [vscode.TextEdit.replace(range, change.text)]);
   }
 }

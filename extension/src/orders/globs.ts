@@ -4,36 +4,37 @@ import { Refusal } from "./refusal";
 export type Matcher = (path: string) => boolean;
 
 /**
- * A glob of VS Code as a function: `*`, `?`, `[…]`, `{a,b}`, and `**` for any number of directories.
+ * Compile a glob of VS Code: `*`, `?`, `[…]`, `{a,b}`, and `**` for any number of directories.
  *
- * Wildcards match names that begin with a dot only if `hidden` is set.
+ * Wildcards match names that start with a dot only if `hidden` is set.
  */
 export function matcher(pattern: string, hidden: boolean): Matcher {
-  const expression = new RegExp(`^${new Translation(pattern, hidden).text()}$`, "su");
+  const expression = new RegExp(`^${new GlobTranslator(pattern, hidden).translate()}$`, "su");
   return (path) => expression.test(path);
 }
 
-/** A glob that chooses files by name if it has no slash, as in VS Code's search. */
+/** Compile a glob that matches file names if it has no slash, as in VS Code's search. */
 export function includeMatcher(pattern: string): Matcher {
   const anywhere = pattern.includes("/") ? pattern.replace(/^\.?\//, "") : `**/${pattern}`;
   return matcher(anywhere, true);
 }
 
-/** Whether a pattern asks for names that begin with a dot. */
+/** Whether a pattern has names that start with a dot. */
 export function namesHidden(pattern: string): boolean {
   return /(^|[/{,])\.[^/]/.test(pattern);
 }
 
-/** Whether a path has a name that begins with a dot. */
+/** Whether a path has a name that starts with a dot. */
 export function isHidden(path: string): boolean {
   return /(^|\/)\./.test(path);
 }
 
-class Translation {
+/** Translates a glob to a regular expression. */
+class GlobTranslator {
   private at = 0;
-  /** Whether a name begins here. */
+  /** Whether a name starts here. */
   private first = true;
-  /** What that was at each open brace. */
+  /** The value of `first` at each open brace. */
   private readonly braces: boolean[] = [];
 
   constructor(
@@ -41,13 +42,13 @@ class Translation {
     private readonly hidden: boolean,
   ) {}
 
-  text(): string {
+  translate(): string {
     let text = "";
     while (this.at < this.pattern.length) {
       text += this.next();
     }
     if (this.braces.length > 0) {
-      throw this.bad("a { is not closed");
+      throw this.refusal("a { is not closed");
     }
     return text;
   }
@@ -76,7 +77,7 @@ class Translation {
       case ",":
         return this.braces.length > 0 ? "|" : ",";
       default:
-        return escaped(sign);
+        return escape(sign);
     }
   }
 
@@ -96,21 +97,21 @@ class Translation {
   private set(): string {
     const negated = "!^".includes(this.pattern.charAt(this.at) || "x");
     const start = this.at + (negated ? 1 : 0);
-    // A bracket that comes first stands for itself.
+    // A bracket in the first position is a member.
     const end = this.pattern.indexOf("]", start + 1);
     if (end < 0) {
-      throw this.bad("a [ is not closed");
+      throw this.refusal("a [ is not closed");
     }
     const members = this.pattern.slice(start, end).replaceAll(/[\\[\]^&~|]/g, "\\$&");
     this.at = end + 1;
     return negated ? `[^/${members}]` : `(?!/)[${members}]`;
   }
 
-  private bad(why: string): Refusal {
+  private refusal(why: string): Refusal {
     return new Refusal("bad_pattern", `The glob ${this.pattern} is wrong: ${why}.`);
   }
 }
 
-function escaped(sign: string): string {
+function escape(sign: string): string {
   return /[\\^$.*+?()[\]{}|/]/.test(sign) ? `\\${sign}` : sign;
 }

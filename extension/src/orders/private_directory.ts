@@ -2,38 +2,38 @@ import { existsSync, mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-/** A directory that nobody else can read, for what has to pass through files; made when first needed. */
+/** A temporary directory that only the user can read; created when first needed. */
 export class PrivateDirectory {
-  private made = "";
+  private path = "";
   private count = 0;
 
-  /** A path in it that was not given before. */
-  fresh(): string {
-    // Systems clean their directory of temporary files.
-    if (this.made === "" || !existsSync(this.made)) {
-      // Users see the name whenever a command is run.
-      this.made = mkdtempSync(join(tmpdir(), "gb-"));
+  /** A new path in it, where nothing is yet. */
+  newPath(): string {
+    // The system may have removed it.
+    if (this.path === "" || !existsSync(this.path)) {
+      // A short name: the user sees it with each command.
+      this.path = mkdtempSync(join(tmpdir(), "gb-"));
     }
     this.count += 1;
-    return join(this.made, this.count.toString());
+    return join(this.path, this.count.toString());
   }
 
-  /** A directory in it that was not there before. */
-  freshDirectory(): string {
-    const path = this.fresh();
+  /** Create a new directory in it. */
+  newDirectory(): string {
+    const path = this.newPath();
     mkdirSync(path, { mode: 0o700 });
     return path;
   }
 
-  /** Whether a text names something in it. */
+  /** Whether a text contains a path in it. */
   isNamedIn(text: string): boolean {
-    return this.made !== "" && text.includes(join(this.made, "/"));
+    return this.path !== "" && text.includes(join(this.path, "/"));
   }
 
   dispose(): void {
-    if (this.made !== "") {
-      rmSync(this.made, { recursive: true, force: true });
-      this.made = "";
+    if (this.path !== "") {
+      rmSync(this.path, { recursive: true, force: true });
+      this.path = "";
     }
   }
 }

@@ -1,6 +1,6 @@
 import type { FailureCode } from "../protocol";
 
-/** An order that is not carried out: why, in words for an agent. */
+/** Why an order is not executed, with a message for the agent. */
 export class Refusal extends Error {
   constructor(
     readonly code: FailureCode,
@@ -11,7 +11,7 @@ export class Refusal extends Error {
   }
 }
 
-/** What the codes of VS Code's and of the system's errors are to an agent. */
+/** The failure codes for the error codes of VS Code and of the system. */
 const CODES: Readonly<Record<string, FailureCode>> = {
   FileNotFound: "not_found",
   EntryNotFound: "not_found",
@@ -28,26 +28,26 @@ const CODES: Readonly<Record<string, FailureCode>> = {
   ENOTEMPTY: "not_empty",
 };
 
-/** The code of an error, as VS Code and the system give them; empty if it has none. */
-export function codeOf(error: unknown): string {
+/** The code of an error of VS Code or of the system; empty if it has none. */
+export function errorCode(error: unknown): string {
   return error instanceof Error && "code" in error && typeof error.code === "string" ? error.code : "";
 }
 
-/** Whether an error says that nothing is at a path. */
+/** Whether an error means that nothing is at a path. */
 export function isMissing(error: unknown): boolean {
-  return CODES[codeOf(error)] === "not_found" || codeOf(error) === "ENOTDIR";
+  return CODES[errorCode(error)] === "not_found" || errorCode(error) === "ENOTDIR";
 }
 
-/** What an error means for an order about `what`. */
-export function refusalOf(error: unknown, what: string): Refusal {
+/** The refusal for an error in an order about `what`. */
+export function toRefusal(error: unknown, what: string): Refusal {
   if (error instanceof Refusal) {
     return error;
   }
-  const code = CODES[codeOf(error)] ?? "failed";
-  return new Refusal(code, sentence(code, error, what));
+  const code = CODES[errorCode(error)] ?? "failed";
+  return new Refusal(code, message(code, error, what));
 }
 
-function sentence(code: FailureCode, error: unknown, what: string): string {
+function message(code: FailureCode, error: unknown, what: string): string {
   switch (code) {
     case "not_found":
       return `${what} does not exist.`;
@@ -65,7 +65,7 @@ function sentence(code: FailureCode, error: unknown, what: string): string {
 }
 
 function reason(error: unknown): string {
-  if (["EACCES", "EPERM", "EROFS", "NoPermissions"].includes(codeOf(error))) {
+  if (["EACCES", "EPERM", "EROFS", "NoPermissions"].includes(errorCode(error))) {
     return "permission denied.";
   }
   const text = error instanceof Error ? error.message : String(error);

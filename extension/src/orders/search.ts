@@ -2,33 +2,32 @@ import { stat } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import * as vscode from "vscode";
 
-import type { Found, Glob, Grep, Line, Lines } from "../protocol";
+import type { Found, Glob, Grep, Lines } from "../protocol";
+import { throwIfCancelled } from "./concurrency";
 import type { Containment } from "./containment";
+import { grepFiles, type GrepResult } from "./fallback_grep";
+import { filterArguments, type FileFilter, type Listing, listWithoutRipgrep, listWithRipgrep } from "./file_listing";
 import { includeMatcher, matcher, namesHidden } from "./globs";
-import { Matches } from "./matches";
 import { Refusal } from "./refusal";
-import { findRipgrep, searched } from "./ripgrep";
-import { scanned } from "./scanning";
-import { goOn } from "./waiting";
-import { type Choice, chosen, listed, type Listing, walked } from "./walking";
+import { findRipgrep, MatchCollector, runSearch } from "./ripgrep";
 
-/** So many files are looked at together. */
-const TOGETHER = 64;
+/** How many files are inspected at the same time. */
+const BATCH = 64;
 
 /** Finds files by name and lines by content. */
 export class Search {
-  private ripgrep: Promise<string | undefined> | undefined;
+  private ripgrepPath: Promise<string | undefined> | undefined;
 
   constructor(private readonly containment: Containment) {}
 
   async glob(order: Glob, signal: AbortSignal): Promise<Found> {
-    const place = await this.containment.inside(order.path);
+    const place = await this.containment.resolve(order.path);
     if (!(await stat(place.path)).isDirectory()) {
       throw new Refusal("not_directory", `${order.path} is not a directory.`);
     }
     const matches = matcher(order.pattern.replace(/^\.\//, ""), order.hidden);
-    const choice = { hidden: order.hidden || namesHidden(order.pattern), ignored: order.ignored };
-    const listing = await this.list(place.path, choice, signal);
+    const filter = { hidden: order.hidden || namesHidden(order.pattern), ignored: order.ignored };
+    const listing = await this.list(place.path, filter, signal);
     const paths = listing.paths.filter(matches).map((path) => join(place.path, path));
     const sorted = await newestFirst(paths, signal);
     return {
@@ -39,94 +38,94 @@ export class Search {
   }
 
   async grep(order: Grep, signal: AbortSignal): Promise<Lines> {
-    const place = await this.containment.inside(order.path);
+    const place = await this.containment.resolve(order.path);
     const isDirectory = (await stat(place.path)).isDirectory();
     const directory = isDirectory ? place.path : dirname(place.path);
     const file = isDirectory ? "" : basename(place.path);
     const wanted = order.include === "" || !isDirectory ? (): boolean => true : includeMatcher(order.include);
-    const rg = await this.program();
+    const rg = await this.ripgrep();
     const { lines, incomplete } =
       rg === undefined
-        ? await this.scan(order, directory, file, wanted, signal)
-        : await grepped(rg, order, { directory, file, wanted }, signal);
-    goOn(signal);
+        ? await this.grepWithoutRipgrep(order, directory, file, wanted, signal)
+        : await grepWithRipgrep(rg, order, { directory, file, wanted }, signal);
+    throwIfCancelled(signal);
     return { kind: "lines", lines: lines.map((line) => ({ ...line, path: join(directory, line.path) })), incomplete };
   }
 
-  private async scan(
+  private async grepWithoutRipgrep(
     order: Grep,
     directory: string,
     file: string,
     wanted: (path: string) => boolean,
     signal: AbortSignal,
-  ): Promise<{ lines: Line[]; incomplete: boolean }> {
-    const listing = file === "" ? await walked(directory, order, signal) : { paths: [file], incomplete: false };
-    const found = await scanned(order, directory, listing.paths.filter(wanted), signal);
+  ): Promise<GrepResult> {
+    const listing = file === "" ? await listWithoutRipgrep(directory, order, signal) : { paths: [file], incomplete: false };
+    const found = await grepFiles(order, directory, listing.paths.filter(wanted), signal);
     return { lines: found.lines, incomplete: found.incomplete || listing.incomplete };
   }
 
-  private async list(directory: string, choice: Choice, signal: AbortSignal): Promise<Listing> {
-    const rg = await this.program();
-    return rg === undefined ? walked(directory, choice, signal) : listed(rg, directory, choice, signal);
+  private async list(directory: string, filter: FileFilter, signal: AbortSignal): Promise<Listing> {
+    const rg = await this.ripgrep();
+    return rg === undefined ? listWithoutRipgrep(directory, filter, signal) : listWithRipgrep(rg, directory, filter, signal);
   }
 
-  private program(): Promise<string | undefined> {
-    this.ripgrep ??= findRipgrep(vscode.env.appRoot);
-    return this.ripgrep;
+  private ripgrep(): Promise<string | undefined> {
+    this.ripgrepPath ??= findRipgrep(vscode.env.appRoot);
+    return this.ripgrepPath;
   }
 }
 
-/** Where a search looks: all of a directory, or one file of it. */
-interface Where {
+/** What is searched: a directory, or one file in it. */
+interface Scope {
   directory: string;
   file: string;
   wanted: (path: string) => boolean;
 }
 
-async function grepped(
+async function grepWithRipgrep(
   rg: string,
   order: Grep,
-  where: Where,
+  scope: Scope,
   signal: AbortSignal,
-): Promise<{ lines: Line[]; incomplete: boolean }> {
-  const isWanted = (path: string): boolean => where.wanted(path.replace(/^\.\//, ""));
-  const matches = new Matches(order.before, order.after, isWanted);
-  const words = [
+): Promise<GrepResult> {
+  const isWanted = (path: string): boolean => scope.wanted(path.replace(/^\.\//, ""));
+  const matches = new MatchCollector(order.before, order.after, isWanted);
+  const parameters = [
     ...["--json", "--no-config", "--no-messages", "--sort", "path"],
-    ...chosen(order),
+    ...filterArguments(order),
     ...(order.literal ? ["--fixed-strings"] : []),
     ...(order.ignore_case ? ["--ignore-case"] : []),
     ...["--before-context", order.before.toString(), "--after-context", order.after.toString()],
-    ...["--regexp", order.pattern, "--", where.file === "" ? "./" : `./${where.file}`],
+    ...["--regexp", order.pattern, "--", scope.file === "" ? "./" : `./${scope.file}`],
   ];
   const take = (record: string): boolean => {
-    matches.take(record);
-    // One more than is wanted, to know that there is more; and what comes after the last one.
+    matches.add(record);
+    // One more than requested, to know whether there are more, and for the context after the last one.
     return matches.lines.length <= order.most;
   };
-  const ending = await searched(rg, words, { cwd: where.directory, end: "\n" }, take, signal);
+  const end = await runSearch(rg, parameters, { cwd: scope.directory, end: "\n" }, take, signal);
   matches.finish();
-  if (ending.exitCode === 2 && /regex|pattern/i.test(ending.errors)) {
-    throw new Refusal("bad_pattern", `The pattern is wrong: ${ending.errors.trim()}`);
+  if (end.exitCode === 2 && /regex|pattern/i.test(end.errors)) {
+    throw new Refusal("bad_pattern", `The pattern is wrong: ${end.errors.trim()}`);
   }
   const lines = matches.lines.slice(0, order.most);
   return {
     lines: lines.map((line) => ({ ...line, path: line.path.replace(/^\.\//, "") })),
-    incomplete: ending.cut,
+    incomplete: end.cut,
   };
 }
 
 async function newestFirst(paths: string[], signal: AbortSignal): Promise<string[]> {
   const times = new Map<string, number>();
-  for (let at = 0; at < paths.length; at += TOGETHER) {
-    goOn(signal);
-    await Promise.all(paths.slice(at, at + TOGETHER).map(async (path) => times.set(path, await modified(path))));
+  for (let at = 0; at < paths.length; at += BATCH) {
+    throwIfCancelled(signal);
+    await Promise.all(paths.slice(at, at + BATCH).map(async (path) => times.set(path, await modificationTime(path))));
   }
   const time = (path: string): number => times.get(path) ?? 0;
   return paths.sort((one, other) => time(other) - time(one) || (one < other ? -1 : 1));
 }
 
-async function modified(path: string): Promise<number> {
+async function modificationTime(path: string): Promise<number> {
   try {
     return (await stat(path)).mtimeMs;
   } catch {

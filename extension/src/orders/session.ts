@@ -2,67 +2,68 @@ import { realpath, rm } from "node:fs/promises";
 import * as vscode from "vscode";
 
 import type { RunEnded } from "../protocol";
-import { type Ending, Integrated, integrationOf } from "./integrated";
-import { Printing } from "./printing";
+import { sleep } from "../timing";
+import { CommandFile, sourceLine } from "./command_file";
+import { throwIfCancelled, unlessCancelled } from "./concurrency";
+import { type CommandEnd, IntegratedCommand, waitForIntegration } from "./integrated_command";
+import { OutputBatcher } from "./output_batcher";
 import type { PrivateDirectory } from "./private_directory";
 import { Refusal } from "./refusal";
-import { Scripted } from "./scripted";
-import { directoryOf, isAlive, isBehind, nameOf } from "./shells";
-import { sourcing } from "./showing";
-import { Sourced } from "./sourced";
-import { goOn, pause, unlessGivenUp } from "./waiting";
+import { ScriptedCommand } from "./scripted_command";
+import { isAlive, isInBackground, shellName, workingDirectory } from "./shells";
 
 const INTERRUPT = "\x03";
 const INTERRUPTED = 130;
-/** Empties the line that somebody may have begun to type. */
+/** Clears what the user may have typed at the prompt. */
 const KILL_LINE = "\x15";
-/** How long VS Code may take to learn where the shell has gone. */
-const LOOKS = 10;
-const LOOK = 20;
-/** VS Code takes a shell that fails sooner than half a second for one that does not start, and starts another. */
-const SETTLING = 750;
-/** How often it is made sure that the shell is there, and how long VS Code may take to say that it is not. */
+/** How often, and after how many milliseconds, to poll for what VS Code or the system reports late. */
+const POLLS = 10;
+const POLL = 20;
+/** VS Code assumes that a shell which ends within half a second has failed to start, and starts another. */
+const SETTLE = 750;
+/** How often to check that the shell is alive, and how long VS Code may take to report that it is not. */
 const WATCH = 500;
-const LATE = 3000;
+const REPORT = 3000;
 
 /** A terminal in which an agent's commands run, one at a time. */
 export class Session implements vscode.Disposable {
-  /** A command of ours is there, whether somebody waits for it or not. */
+  /** A command of the agent is running, also one that was cancelled. */
   private running = false;
-  /** A command of the user's is there. */
-  private users: vscode.TerminalShellExecution | undefined;
+  /** The running command of the user. */
+  private usersCommand: vscode.TerminalShellExecution | undefined;
+  /** Executions that start now are those of the agent's command. */
   private ours = false;
   private interrupted = false;
-  /** What is typed before the command has begun, which is for the command and not for the shell. */
+  /** Input from before the command has started, which is for the command and not for the shell. */
   private early: string | undefined;
-  /** The shell did not tell about itself in time, and is not waited for again. */
-  private isSilent = false;
-  /** The shell has told a line in another form than it was sent; undefined as long as it has told none. */
-  private retells: boolean | undefined;
-  /** When the shell has been there for a while. */
+  /** The shell had no integration in time, and is not waited for again. */
+  private lacksIntegration = false;
+  /** Whether the shell reports lines in another form than they were sent; undefined until it has reported one. */
+  private rewritesLines: boolean | undefined;
+  /** Resolves when the shell has been running for a while. */
   private readonly settled: Promise<void>;
   private readonly subscriptions: vscode.Disposable[];
 
   constructor(
     private readonly terminal: vscode.Terminal,
     private readonly shell: string,
-    private readonly files: PrivateDirectory,
+    private readonly scratch: PrivateDirectory,
   ) {
-    this.settled = Promise.resolve(terminal.processId).then(() => pause(SETTLING));
+    this.settled = Promise.resolve(terminal.processId).then(() => sleep(SETTLE));
     this.subscriptions = [
       vscode.window.onDidStartTerminalShellExecution((start) => {
         if (start.terminal !== terminal) {
           return;
         }
         if (this.ours) {
-          this.begin();
-        } else if (!files.isNamedIn(start.execution.commandLine.value)) {
-          this.users = start.execution;
+          this.sendEarlyInput();
+        } else if (!scratch.isNamedIn(start.execution.commandLine.value)) {
+          this.usersCommand = start.execution;
         }
       }),
       vscode.window.onDidEndTerminalShellExecution((end) => {
-        if (end.execution === this.users) {
-          this.users = undefined;
+        if (end.execution === this.usersCommand) {
+          this.usersCommand = undefined;
         }
       }),
     ];
@@ -72,28 +73,28 @@ export class Session implements vscode.Disposable {
     return this.terminal.exitStatus !== undefined;
   }
 
-  /** Runs a command. One that is given up goes on, and the session is busy until it has ended. */
-  async run(command: string, limit: number, tell: (text: string) => void, signal: AbortSignal): Promise<RunEnded> {
+  /** Run a command. One that is cancelled goes on, and the session is busy until it has ended. */
+  async run(command: string, limit: number, print: (text: string) => void, signal: AbortSignal): Promise<RunEnded> {
     if (this.running) {
       throw new Refusal("busy", "A command is still running in this terminal. Wait for it, or interrupt it.");
     }
-    if (this.users !== undefined) {
-      const what = this.users.commandLine.value;
+    if (this.usersCommand !== undefined) {
+      const what = this.usersCommand.commandLine.value;
       throw new Refusal("busy", `The user of the window is running something in this terminal: ${what}`);
     }
     this.running = true;
     this.interrupted = false;
     this.early = "";
-    const printing = new Printing((text) => {
+    const batcher = new OutputBatcher((text) => {
       if (!signal.aborted) {
-        tell(text);
+        print(text);
       }
     });
-    const ended = this.carriedOut(command, limit, printing, signal).finally(() => {
+    const ended = this.execute(command, limit, batcher, signal).finally(() => {
       this.running = false;
       this.early = undefined;
     });
-    return unlessGivenUp(ended, signal);
+    return unlessCancelled(ended, signal);
   }
 
   input(text: string): void {
@@ -112,7 +113,7 @@ export class Session implements vscode.Disposable {
     this.terminal.dispose();
   }
 
-  private begin(): void {
+  private sendEarlyInput(): void {
     const typed = this.early ?? "";
     this.early = undefined;
     if (typed !== "") {
@@ -120,104 +121,104 @@ export class Session implements vscode.Disposable {
     }
   }
 
-  private async carriedOut(
+  private async execute(
     command: string,
     limit: number,
-    printing: Printing,
+    batcher: OutputBatcher,
     signal: AbortSignal,
   ): Promise<RunEnded> {
-    const integration = await unlessGivenUp(integrationOf(this.terminal, this.isSilent ? 0 : limit), signal);
-    this.isSilent = integration === undefined;
-    await unlessGivenUp(this.settled, signal);
-    goOn(signal);
+    const integration = await unlessCancelled(waitForIntegration(this.terminal, this.lacksIntegration ? 0 : limit), signal);
+    this.lacksIntegration = integration === undefined;
+    await unlessCancelled(this.settled, signal);
+    throwIfCancelled(signal);
     if (this.closed) {
-      throw new Refusal("failed", "The terminal closed before the command could begin.");
+      throw new Refusal("failed", "The terminal closed before the command could start.");
     }
-    const print = (text: string): void => printing.add(text);
+    const print = (text: string): void => batcher.add(text);
     const over = new AbortController();
     try {
       return await Promise.race([
         integration === undefined
-          ? this.withScript(command, print)
-          : this.withIntegration(command, integration, print),
-        this.shellGone(over.signal),
+          ? this.runWithScript(command, print)
+          : this.runWithIntegration(command, integration, print),
+        this.watchShell(over.signal),
       ]);
     } finally {
       over.abort();
-      printing.flush();
+      batcher.flush();
     }
   }
 
-  /** Ends when the shell has gone and VS Code does not say so: it may have started another in its place. */
-  private async shellGone(over: AbortSignal): Promise<RunEnded> {
+  /** Resolves when the shell has ended and VS Code does not report it: it may have started another in its place. */
+  private async watchShell(over: AbortSignal): Promise<RunEnded> {
     const pid = await this.terminal.processId;
     while (!over.aborted && isAlive(pid)) {
-      await pause(WATCH);
+      await sleep(WATCH);
     }
-    await pause(over.aborted ? 0 : LATE);
+    await sleep(over.aborted ? 0 : REPORT);
     if (!over.aborted) {
       this.terminal.dispose();
     }
     return { kind: "run_ended", exit_code: null, cwd: "", shell_ended: true, how: "integration" };
   }
 
-  private async withIntegration(
+  private async runWithIntegration(
     command: string,
     integration: vscode.TerminalShellIntegration,
     print: (text: string) => void,
   ): Promise<RunEnded> {
-    const sourced = new Sourced(this.files.fresh());
-    const name = nameOf(await this.terminal.processId, this.shell);
-    await sourced.prepare(command, name === "bash" && this.retells !== false);
-    let ending: Ending;
+    const commandFile = new CommandFile(this.scratch.newPath());
+    const name = shellName(await this.terminal.processId, this.shell);
+    await commandFile.prepare(command, name === "bash" && this.rewritesLines !== false);
+    let end: CommandEnd;
     this.ours = true;
     try {
-      // From a file, since some commands never come back otherwise: those of several lines, in parentheses,
-      // or with an open quote.
-      const line = sourcing(sourced.file, command, name);
-      ending = await new Integrated(this.terminal, integration, line, sourced, print).ending;
+      // From a file: otherwise VS Code never reports the end of some commands, such as those of several lines, in
+      // parentheses, or with an open quote.
+      const line = sourceLine(commandFile.path, command, name);
+      end = await new IntegratedCommand(this.terminal, integration, line, commandFile, print).end;
     } finally {
       this.ours = false;
-      await sourced.remove();
+      await commandFile.remove();
     }
-    this.retells = this.retells === true || ending.retold;
+    this.rewritesLines = this.rewritesLines === true || end.rewritten;
     return {
       kind: "run_ended",
-      exit_code: ending.exitCode ?? null,
-      cwd: ending.closed ? "" : await this.directory(integration),
-      shell_ended: ending.closed,
+      exit_code: end.exitCode ?? null,
+      cwd: end.closed ? "" : await this.directory(integration),
+      shell_ended: end.closed,
       how: "integration",
     };
   }
 
-  private async withScript(command: string, print: (text: string) => void): Promise<RunEnded> {
+  private async runWithScript(command: string, print: (text: string) => void): Promise<RunEnded> {
     const pid = await this.terminal.processId;
-    // A shell whose command has just ended may not have its terminal back yet.
-    for (let waited = 0; isBehind(pid) && waited < LATE; waited += LOOK) {
-      await pause(LOOK);
+    // A shell whose command has just ended may not be in the foreground yet.
+    for (let waited = 0; isInBackground(pid) && waited < REPORT; waited += POLL) {
+      await sleep(POLL);
     }
-    if (isBehind(pid)) {
+    if (isInBackground(pid)) {
       throw new Refusal("busy", "The user of the window is running something in this terminal.");
     }
-    const directory = this.files.freshDirectory();
-    // The shell may come to tell about its commands while this one runs.
+    const directory = this.scratch.newDirectory();
+    // Shell integration may start while this command runs.
     this.ours = true;
     try {
-      const script = new Scripted(directory, print);
-      const line = await script.prepare(command, this.shell, nameOf(pid, this.shell));
+      const script = new ScriptedCommand(directory, print);
+      const line = await script.prepare(command, this.shell, shellName(pid, this.shell));
       this.terminal.sendText(KILL_LINE + line, true);
-      this.begin();
+      this.sendEarlyInput();
       const { exitCode, cwd } = await script.follow(() => this.closed);
       const gone = exitCode === undefined && !isAlive(pid);
-      for (let waited = 0; gone && !this.closed && waited < LATE; waited += LOOK) {
-        await pause(LOOK);
+      for (let waited = 0; gone && !this.closed && waited < REPORT; waited += POLL) {
+        await sleep(POLL);
       }
       const ended = gone || this.closed;
       const unknown = this.interrupted ? INTERRUPTED : null;
       return {
         kind: "run_ended",
         exit_code: ended ? (this.terminal.exitStatus?.code ?? null) : (exitCode ?? unknown),
-        cwd: ended ? "" : cwd || ((await directoryOf(pid)) ?? ""),
+        cwd: ended ? "" : cwd || ((await workingDirectory(pid)) ?? ""),
         shell_ended: ended,
         how: "script",
       };
@@ -227,17 +228,17 @@ export class Session implements vscode.Disposable {
     }
   }
 
-  /** Where the shell is now: what VS Code says, once that agrees with the system. */
+  /** The shell's directory: as VS Code reports it, once that agrees with the system. */
   private async directory(integration: vscode.TerminalShellIntegration): Promise<string> {
-    const actual = await directoryOf(await this.terminal.processId);
-    const told = (): string => integration.cwd?.fsPath ?? "";
-    for (let look = 0; actual !== undefined && look < LOOKS; look += 1) {
-      if (await isSame(told(), actual)) {
-        return told();
+    const actual = await workingDirectory(await this.terminal.processId);
+    const reported = (): string => integration.cwd?.fsPath ?? "";
+    for (let look = 0; actual !== undefined && look < POLLS; look += 1) {
+      if (await isSame(reported(), actual)) {
+        return reported();
       }
-      await pause(LOOK);
+      await sleep(POLL);
     }
-    return actual ?? told();
+    return actual ?? reported();
   }
 }
 

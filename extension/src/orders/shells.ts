@@ -2,13 +2,13 @@ import { existsSync, readFileSync } from "node:fs";
 import { readlink } from "node:fs/promises";
 import { basename } from "node:path";
 
-import { codeOf } from "./refusal";
+import { errorCode } from "./refusal";
 
-/** Shells that read what agents write. */
+/** Shells that understand agents' commands. */
 const KNOWN = new Set(["bash", "zsh", "sh", "dash", "ash", "ksh", "ksh93", "mksh"]);
-const OTHERS = ["/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash", "/bin/sh"];
+const FALLBACKS = ["/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash", "/bin/sh"];
 
-/** What programs must not do in a terminal where nobody reads page by page. */
+/** No pagers: nobody reads page by page. */
 export const ENVIRONMENT: Readonly<Record<string, string>> = {
   PAGER: "cat",
   GIT_PAGER: "cat",
@@ -16,29 +16,28 @@ export const ENVIRONMENT: Readonly<Record<string, string>> = {
   SYSTEMD_PAGER: "cat",
 };
 
-/** The environment for a command, of that of VS Code's own processes. */
+/** The environment for commands: VS Code's own, without its variables. */
 export function environment(own: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
-  const kept = Object.entries(own).filter(([name]) => !/^(VSCODE|ELECTRON)_/.test(name));
-  return { ...Object.fromEntries(kept), ...ENVIRONMENT };
+  const inherited = Object.entries(own).filter(([name]) => !/^(VSCODE|ELECTRON)_/.test(name));
+  return { ...Object.fromEntries(inherited), ...ENVIRONMENT };
 }
 
-/** Whether a shell is one that agents' commands are for. */
 export function isKnown(shell: string): boolean {
   return KNOWN.has(basename(shell));
 }
 
-/** The shell to run commands with: the user's, unless agents' commands are not for it. */
-export function chosenShell(users: string): string {
-  return isKnown(users) ? users : (OTHERS.find((path) => existsSync(path)) ?? users);
+/** The shell to run commands with: the user's, unless it is not known. */
+export function chooseShell(users: string): string {
+  return isKnown(users) ? users : (FALLBACKS.find((path) => existsSync(path)) ?? users);
 }
 
-/** A word as a shell reads it. */
-export function quoted(word: string): string {
+/** Quote a word for a shell. */
+export function quote(word: string): string {
   return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
 }
 
-/** The name of the shell that a process is: one that was started may have turned into another. */
-export function nameOf(pid: number | undefined, started: string): string {
+/** The name of the shell in a process, which may have executed another one than was started. */
+export function shellName(pid: number | undefined, started: string): string {
   if (pid !== undefined && process.platform === "linux") {
     try {
       return readFileSync(`/proc/${pid}/comm`, "utf8").trim();
@@ -49,8 +48,8 @@ export function nameOf(pid: number | undefined, started: string): string {
   return basename(started);
 }
 
-/** The directory that a process is in; undefined where the system does not tell. */
-export async function directoryOf(pid: number | undefined): Promise<string | undefined> {
+/** The working directory of a process; undefined where the system has no such information. */
+export async function workingDirectory(pid: number | undefined): Promise<string | undefined> {
   if (pid === undefined || process.platform !== "linux") {
     return undefined;
   }
@@ -61,7 +60,7 @@ export async function directoryOf(pid: number | undefined): Promise<string | und
   }
 }
 
-/** Whether a process is there; true if that cannot be known. */
+/** Whether a process is running; true if that is not known. */
 export function isAlive(pid: number | undefined): boolean {
   if (pid === undefined) {
     return true;
@@ -70,12 +69,12 @@ export function isAlive(pid: number | undefined): boolean {
     process.kill(pid, 0);
     return true;
   } catch (error) {
-    return codeOf(error) !== "ESRCH";
+    return errorCode(error) !== "ESRCH";
   }
 }
 
-/** Whether something else than the shell has its terminal; false where the system does not tell. */
-export function isBehind(pid: number | undefined): boolean {
+/** Whether another process group has the foreground of the shell's terminal; false if that is not known. */
+export function isInBackground(pid: number | undefined): boolean {
   if (pid === undefined || process.platform !== "linux") {
     return false;
   }

@@ -1,37 +1,37 @@
+import { stat } from "node:fs/promises";
 import * as vscode from "vscode";
 
 import type { Done, EndSession, Input, Run, RunEnded } from "../protocol";
 import type { Containment } from "./containment";
 import type { PrivateDirectory } from "./private_directory";
-import { Refusal } from "./refusal";
+import { Refusal, toRefusal } from "./refusal";
 import { Session } from "./session";
-import { chosenShell, ENVIRONMENT, isKnown } from "./shells";
-import { startingDirectory } from "./starting_directory";
+import { chooseShell, ENVIRONMENT, isKnown } from "./shells";
 
-/** The session that agents use unless they name one. */
+/** The session of commands that name none. */
 const MAIN = "main";
 
-/** The terminals of an agent's sessions: one each, opened with the first command. */
+/** The terminals of an agent's sessions: one for each, opened by its first command. */
 export class Terminals implements vscode.Disposable {
   private readonly sessions = new Map<string, Session>();
-  private readonly closing: vscode.Disposable;
+  private readonly subscription: vscode.Disposable;
 
   constructor(
     private readonly containment: Containment,
-    private readonly files: PrivateDirectory,
+    private readonly scratch: PrivateDirectory,
   ) {
-    this.closing = vscode.window.onDidCloseTerminal(() => this.forgetClosed());
+    this.subscription = vscode.window.onDidCloseTerminal(() => this.removeClosed());
   }
 
-  async run(order: Run, tell: (text: string) => void, signal: AbortSignal): Promise<RunEnded> {
-    const open = this.open(order.session);
-    const session = open ?? this.opened(order.session, await startingDirectory(order.cwd, this.containment));
+  async run(order: Run, print: (text: string) => void, signal: AbortSignal): Promise<RunEnded> {
+    const existing = this.find(order.session);
+    const session = existing ?? this.openNew(order.session, await startDirectory(order.cwd, this.containment));
     const limit = vscode.workspace.getConfiguration("glovebox").get("shellIntegrationTimeout", 10) * 1000;
-    return session.run(order.command, limit, tell, signal);
+    return session.run(order.command, limit, print, signal);
   }
 
   input(order: Input): Done {
-    const session = this.open(order.session);
+    const session = this.find(order.session);
     if (session === undefined) {
       throw new Refusal("no_session", "There is no such terminal. Run a command first.");
     }
@@ -46,41 +46,41 @@ export class Terminals implements vscode.Disposable {
   }
 
   dispose(): void {
-    this.closing.dispose();
+    this.subscription.dispose();
     for (const session of this.sessions.values()) {
       session.dispose();
     }
     this.sessions.clear();
   }
 
-  private open(name: string): Session | undefined {
+  private find(name: string): Session | undefined {
     const session = this.sessions.get(name);
     return session?.closed === false ? session : undefined;
   }
 
-  private opened(name: string, cwd: string): Session {
-    const meanwhile = this.open(name);
-    if (meanwhile !== undefined) {
-      return meanwhile;
+  private openNew(name: string, cwd: string): Session {
+    const existing = this.find(name);
+    if (existing !== undefined) {
+      return existing;
     }
     const users = vscode.env.shell;
-    const shell = chosenShell(users);
+    const shell = chooseShell(users);
     const terminal = vscode.window.createTerminal({
       name: name === MAIN ? "Glovebox" : `Glovebox: ${name}`,
       cwd,
       env: ENVIRONMENT,
       iconPath: new vscode.ThemeIcon("hubot"),
-      // A window that was reloaded cannot take it up again.
+      // A window cannot use it again after a reload.
       isTransient: true,
       ...(isKnown(users) ? {} : { shellPath: shell }),
     });
     terminal.show(true);
-    const session = new Session(terminal, shell, this.files);
+    const session = new Session(terminal, shell, this.scratch);
     this.sessions.set(name, session);
     return session;
   }
 
-  private forgetClosed(): void {
+  private removeClosed(): void {
     for (const [name, session] of this.sessions) {
       if (session.closed) {
         session.dispose();
@@ -88,4 +88,21 @@ export class Terminals implements vscode.Disposable {
       }
     }
   }
+}
+
+/** The directory in which a command starts: the requested one, or the first folder. */
+export async function startDirectory(requested: string, containment: Containment): Promise<string> {
+  if (requested === "") {
+    return containment.home();
+  }
+  let isDirectory: boolean;
+  try {
+    isDirectory = (await stat(requested)).isDirectory();
+  } catch (error) {
+    throw toRefusal(error, requested);
+  }
+  if (!isDirectory) {
+    throw new Refusal("not_directory", `${requested} is not a directory.`);
+  }
+  return requested;
 }

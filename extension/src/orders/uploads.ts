@@ -5,27 +5,26 @@ import { basename, dirname, join } from "node:path";
 import { pipeline } from "node:stream/promises";
 
 import type { Done, Drop, Land, Put, Written } from "../protocol";
+import { type KeyedLock, throwIfCancelled } from "./concurrency";
 import type { Containment } from "./containment";
-import { heedUnsaved } from "./open_documents";
+import { handleUnsaved } from "./open_documents";
 import type { PrivateDirectory } from "./private_directory";
 import { isMissing, Refusal } from "./refusal";
-import type { Turns } from "./turns";
-import { goOn } from "./waiting";
 
-/** Files on their way into the workspace, in pieces, since they may be larger than memory. */
+/** Receives files for the workspace in pieces, since they may be larger than memory. */
 export class Uploads {
   private readonly paths = new Map<string, string>();
 
   constructor(
     private readonly containment: Containment,
-    private readonly turns: Turns,
-    private readonly files: PrivateDirectory,
+    private readonly lock: KeyedLock,
+    private readonly scratch: PrivateDirectory,
   ) {}
 
   async put(order: Put): Promise<Done> {
-    const path = this.paths.get(order.upload) ?? this.files.fresh();
+    const path = this.paths.get(order.upload) ?? this.scratch.newPath();
     this.paths.set(order.upload, path);
-    await this.turns.take(path, () => appendFile(path, order.data, { mode: 0o600 }));
+    await this.lock.run(path, () => appendFile(path, order.data, { mode: 0o600 }));
     return { kind: "done" };
   }
 
@@ -34,24 +33,24 @@ export class Uploads {
     if (source === undefined) {
       throw new Refusal("not_found", "There is no such upload in this window. Send the file again.");
     }
-    const place = await this.containment.inside(order.path);
-    return this.turns.take(place.real, async () => {
-      goOn(signal);
-      await heedUnsaved(place);
-      const mode = await modeOf(place.real);
-      // Where a link leads, so that it stays a link.
-      await placed(source, place.real, mode);
-      await this.forget(order.upload);
+    const place = await this.containment.resolve(order.path);
+    return this.lock.run(place.real, async () => {
+      throwIfCancelled(signal);
+      await handleUnsaved(place);
+      const mode = await fileMode(place.real);
+      // To the target of a link, so that it stays a link.
+      await copyAtomically(source, place.real, mode);
+      await this.remove(order.upload);
       return { kind: "written", created: mode === undefined };
     });
   }
 
   async drop(order: Drop): Promise<Done> {
-    await this.forget(order.upload);
+    await this.remove(order.upload);
     return { kind: "done" };
   }
 
-  private async forget(upload: string): Promise<void> {
+  private async remove(upload: string): Promise<void> {
     const path = this.paths.get(upload);
     this.paths.delete(upload);
     if (path !== undefined) {
@@ -60,8 +59,8 @@ export class Uploads {
   }
 }
 
-/** The permissions of the file that is there; undefined if none is. */
-async function modeOf(path: string): Promise<number | undefined> {
+/** The permissions of a file; undefined if there is none. */
+async function fileMode(path: string): Promise<number | undefined> {
   try {
     const status = await stat(path);
     if (status.isDirectory()) {
@@ -76,18 +75,18 @@ async function modeOf(path: string): Promise<number | undefined> {
   }
 }
 
-/** Has a file appear at a path whole: it is copied beside it and renamed. */
-async function placed(source: string, target: string, mode: number | undefined): Promise<void> {
+/** Copy a file to a path atomically: to a temporary name beside it, then rename. */
+async function copyAtomically(source: string, target: string, mode: number | undefined): Promise<void> {
   await mkdir(dirname(target), { recursive: true });
-  const beside = join(dirname(target), `.${basename(target).slice(0, 100)}.${randomBytes(6).toString("hex")}`);
+  const temporary = join(dirname(target), `.${basename(target).slice(0, 100)}.${randomBytes(6).toString("hex")}`);
   try {
-    await pipeline(createReadStream(source), createWriteStream(beside, { flags: "wx" }));
+    await pipeline(createReadStream(source), createWriteStream(temporary, { flags: "wx" }));
     if (mode !== undefined) {
-      await chmod(beside, mode);
+      await chmod(temporary, mode);
     }
-    await rename(beside, target);
+    await rename(temporary, target);
   } catch (error) {
-    await rm(beside, { force: true });
+    await rm(temporary, { force: true });
     throw error;
   }
 }

@@ -30,46 +30,46 @@ before(() => {
 
 after(() => rmSync(base, { recursive: true }));
 
-async function refused(path: string, code: string, containing = containment): Promise<void> {
-  await assert.rejects(containing.inside(path), (error) => error instanceof Refusal && error.code === code);
+async function refused(path: string, code: string, confinement = containment): Promise<void> {
+  await assert.rejects(confinement.resolve(path), (error) => error instanceof Refusal && error.code === code);
 }
 
-test("a path in any of the folders has a place, whether it exists or not", async () => {
-  assert.deepEqual(await containment.inside(at("one/file")), { path: at("one/file"), real: at("one/file") });
-  assert.equal((await containment.inside(at("two/new/er"))).real, at("two/new/er"));
-  assert.equal((await containment.inside(at("one"))).real, at("one"));
-  assert.equal((await containment.inside(`${at("one/sub")}//../sub/`)).path, at("one/sub"));
+test("a path in any folder is resolved, whether it exists or not", async () => {
+  assert.deepEqual(await containment.resolve(at("one/file")), { path: at("one/file"), real: at("one/file") });
+  assert.equal((await containment.resolve(at("two/new/er"))).real, at("two/new/er"));
+  assert.equal((await containment.resolve(at("one"))).real, at("one"));
+  assert.equal((await containment.resolve(`${at("one/sub")}//../sub/`)).path, at("one/sub"));
 });
 
-test("links are followed, and lead to a place if they stay inside", async () => {
-  assert.equal((await containment.inside(at("one/in/new"))).real, at("one/sub/new"));
+test("links that stay inside are followed", async () => {
+  assert.equal((await containment.resolve(at("one/in/new"))).real, at("one/sub/new"));
 });
 
-test("what is outside is refused, and the folders are named", async () => {
+test("paths outside are refused with the names of the folders", async () => {
   for (const path of [at("outside/secret"), at("one-other"), at("one/../outside/secret"), base, "/", "one/file", ""]) {
     await refused(path, "outside_workspace");
   }
   await refused(`${at("one/file")}\0`, "outside_workspace");
-  await assert.rejects(containment.inside("/etc"), new RegExp(`${at("one")}, ${at("two")}`));
+  await assert.rejects(containment.resolve("/etc"), new RegExp(`${at("one")}, ${at("two")}`));
 });
 
-test("links that lead outside are refused, also those that lead nowhere yet", async () => {
+test("links that lead outside are refused, also those whose target does not exist", async () => {
   for (const path of ["one/out", "one/out/secret", "one/out/new", "one/nowhere", "one/nowhere/below", "one/tricky"]) {
     await refused(at(path), "outside_workspace");
   }
   await refused(at("one/loop"), "failed");
 });
 
-test("an entry that is a link is in its directory, wherever it leads", async () => {
-  assert.equal((await containment.entry(at("one/out"))).real, at("one/out"));
-  await assert.rejects(containment.entry(at("one/out/secret")), { code: "outside_workspace" });
-  await assert.rejects(containment.entry("/"), { code: "outside_workspace" });
+test("an entry that is a link is in its directory, wherever the link leads", async () => {
+  assert.equal((await containment.resolveEntry(at("one/out"))).real, at("one/out"));
+  await assert.rejects(containment.resolveEntry(at("one/out/secret")), { code: "outside_workspace" });
+  await assert.rejects(containment.resolveEntry("/"), { code: "outside_workspace" });
 });
 
-test("a folder that is opened through a link holds what is in it", async () => {
+test("a folder that is opened through a link contains its files", async () => {
   const through = new Containment(() => [at("door")]);
-  assert.equal((await through.inside(at("door/file"))).real, at("one/file"));
-  assert.equal((await through.inside(at("one/file"))).real, at("one/file"));
+  assert.equal((await through.resolve(at("door/file"))).real, at("one/file"));
+  assert.equal((await through.resolve(at("one/file"))).real, at("one/file"));
 });
 
 test("without a folder everything is refused", async () => {
@@ -78,12 +78,12 @@ test("without a folder everything is refused", async () => {
   assert.throws(() => nothing.home(), { code: "no_folder" });
 });
 
-test("folders, and what holds them, are known", async () => {
-  assert.equal(await containment.holdsFolder(await containment.entry(at("one"))), true);
-  assert.equal(await containment.holdsFolder(await containment.entry(at("one/sub"))), false);
+test("folders of the workspace are recognized", async () => {
+  assert.equal(await containment.containsFolder(await containment.resolveEntry(at("one"))), true);
+  assert.equal(await containment.containsFolder(await containment.resolveEntry(at("one/sub"))), false);
 });
 
-test("names that only begin alike are not within", () => {
+test("a name with the same prefix is not inside", () => {
   assert.equal(isWithin("/a", "/a/..b"), true);
   assert.equal(isWithin("/a", "/ab"), false);
   assert.equal(isWithin("/a/b", "/a"), false);

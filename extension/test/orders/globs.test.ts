@@ -17,7 +17,7 @@ test("stars match within a name, two of them any directories", () => {
   assert.equal(matching("**").length, 7);
 });
 
-test("names that begin with a dot are matched if they are asked for", () => {
+test("names that start with a dot are matched if the pattern or the caller includes them", () => {
   assert.deepEqual(matching("*.py", true), ["a.py", ".h.py", "+(.py"]);
   assert.deepEqual(matching(".*.py"), [".h.py"]);
   assert.deepEqual(matching("src/.hid/*"), ["src/.hid/c.py"]);
@@ -45,7 +45,7 @@ test("a glob that is not closed is refused", () => {
   }
 });
 
-test("a glob that chooses files looks at names unless it has a slash", () => {
+test("an include glob matches file names unless it has a slash", () => {
   assert.equal(includeMatcher("*.py")("src/deep/b.py"), true);
   assert.equal(includeMatcher("src/*.py")("src/a.py"), true);
   assert.equal(includeMatcher("src/*.py")("other/src/a.py"), false);

@@ -3,17 +3,18 @@ import type { AddressInfo } from "node:net";
 import { Server, type Socket } from "socket.io";
 import type { Hello, Order, Registration, Told } from "../../src/protocol";
 
-/** A hub that does as little as windows need, and as badly as a test wants. */
-export class SmallHub {
-  readonly registrations: { registration: Registration; shown: string | undefined }[] = [];
+/** A minimal hub, with faults that a test can switch on. */
+export class FakeHub {
+  readonly registrations: { registration: Registration; id: string | undefined }[] = [];
   readonly hellos: Hello[] = [];
-  readonly told: Told[] = [];
-  readonly said: [string, unknown][] = [];
-  beats = 0;
+  readonly messages: Told[] = [];
+  readonly events: [string, unknown][] = [];
+  heartbeats = 0;
   unregistered: string[] = [];
   key = "right";
-  /** Windows it knows: their secrets by their ids. */
+  /** The secrets of the registered windows by their ids. */
   windows = new Map<string, string>();
+  /** Whether it acknowledges output and results. */
   acknowledges = true;
   #count = 0;
   #http: HttpServer | undefined;
@@ -25,9 +26,9 @@ export class SmallHub {
     return `http://127.0.0.1:${this.#port}`;
   }
 
-  /** Serve, on the port of the last time. */
+  /** Serve on the same port as the last time. */
   async start(): Promise<void> {
-    const http = createServer((request, response) => void this.#answer(request, response));
+    const http = createServer((request, response) => void this.#respond(request, response));
     this.#http = http;
     this.#io = new Server(http, { transports: ["websocket"] });
     this.#io.use((socket, next) => {
@@ -35,24 +36,24 @@ export class SmallHub {
       const known = this.windows.get(id);
       next(known === undefined ? new Error("unknown_window") : known === secret ? undefined : new Error("wrong_secret"));
     });
-    this.#io.on("connection", (socket) => this.#welcome(socket));
+    this.#io.on("connection", (socket) => this.#accept(socket));
     await new Promise<void>((resolve) => http.listen(this.#port, "127.0.0.1", resolve));
     this.#port = (http.address() as AddressInfo).port;
   }
 
-  /** Be gone, as after a crash. */
+  /** Close all connections without notice, as after a crash. */
   async stop(): Promise<void> {
     await this.#io?.close();
     this.#http?.closeAllConnections();
     this.#io = undefined;
   }
 
-  /** Break the connection without a word. */
-  cut(): void {
+  /** Break the connection without notice. */
+  breakConnection(): void {
     this.#socket?.conn.close();
   }
 
-  /** Give an order; fulfilled when the window has it. */
+  /** Send an order; resolves when the window has acknowledged it. */
   async order(id: string, order: Order): Promise<unknown> {
     return await this.#socket?.emitWithAck("order", { id, order });
   }
@@ -61,21 +62,21 @@ export class SmallHub {
     this.#socket?.emit("cancel", { id });
   }
 
-  /** What was told of an order, each number once. */
-  toldOf(id: string): Told[] {
-    const byNumber = new Map(this.told.filter((told) => told.id === id).map((told) => [told.number, told]));
+  /** The messages about an order, each number once. */
+  messagesOf(id: string): Told[] {
+    const byNumber = new Map(this.messages.filter((message) => message.id === id).map((message) => [message.number, message]));
     return [...byNumber.values()].sort((a, b) => a.number - b.number);
   }
 
-  #welcome(socket: Socket): void {
+  #accept(socket: Socket): void {
     this.#socket = socket;
     socket.onAny((event: string, message: unknown, acknowledge?: (have: true) => void) => {
-      this.said.push([event, message]);
+      this.events.push([event, message]);
       if (event === "hello") {
         this.hellos.push(message as Hello);
       }
       if (event === "told") {
-        this.told.push(message as Told);
+        this.messages.push(message as Told);
       }
       if (this.acknowledges || event !== "told") {
         acknowledge?.(true);
@@ -83,7 +84,7 @@ export class SmallHub {
     });
   }
 
-  async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+  async #respond(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const send = (status: number, body: object): void => {
       response.writeHead(status, { "Content-Type": "application/json" }).end(JSON.stringify(body));
     };
@@ -94,9 +95,9 @@ export class SmallHub {
     if (request.headers["x-session-api-key"] !== this.key) {
       send(401, { detail: "Invalid API key" });
     } else if (request.url === "/api/vscode/register") {
-      send(200, this.#registered(JSON.parse(body) as Registration, request.headers["x-window-id"]?.toString()));
+      send(200, this.#register(JSON.parse(body) as Registration, request.headers["x-window-id"]?.toString()));
     } else if (request.url?.startsWith("/api/vscode/heartbeat/")) {
-      this.beats += 1;
+      this.heartbeats += 1;
       send(200, {});
     } else if (request.url?.startsWith("/api/vscode/unregister/")) {
       this.unregistered.push(request.url.split("/").at(-1) ?? "");
@@ -106,9 +107,9 @@ export class SmallHub {
     }
   }
 
-  #registered(registration: Registration, shown: string | undefined): object {
-    this.registrations.push({ registration, shown });
-    const id = shown !== undefined && this.windows.has(shown) ? shown : `w${++this.#count}`;
+  #register(registration: Registration, claimed: string | undefined): object {
+    this.registrations.push({ registration, id: claimed });
+    const id = claimed !== undefined && this.windows.has(claimed) ? claimed : `w${++this.#count}`;
     const secret = this.windows.get(id) ?? `secret of ${id}`;
     this.windows.set(id, secret);
     return { id, secret, heartbeat_seconds: 0.05, grace_seconds: 5 };

@@ -1,36 +1,36 @@
-import { Connection } from "../../src/connection";
-import { Desk, type Performing } from "../../src/desk";
+import type { Log } from "../../src/activity_log";
+import { Connection, type ConnectionState, type HostWindow } from "../../src/connection";
 import type { Hub } from "../../src/hub_file";
-import type { Log } from "../../src/log";
+import { OrderDispatcher, type OrderExecutor } from "../../src/order_dispatcher";
 import type { Answer, Order, Registration } from "../../src/protocol";
-import type { Kept, State, World } from "../../src/world";
+import type { HubIdentity } from "../../src/reload_state";
 
 const silent: Log = { debug: () => undefined, info: () => undefined, warn: () => undefined, error: () => undefined };
 
-/** Carries out nothing: an order waits until the test says what comes of it. */
-export class Hand implements Performing {
+/** Executes nothing: an order runs until the test finishes it. */
+export class FakeExecutor implements OrderExecutor {
   readonly orders: Order[] = [];
   readonly aborted: Order[] = [];
   paused = false;
-  #printed: (text: string) => void = () => undefined;
-  #done: (answer: Answer) => void = () => undefined;
+  #print: (text: string) => void = () => undefined;
+  #finish: (answer: Answer) => void = () => undefined;
 
-  async perform(order: Order, told: { printed(text: string): void }, signal: AbortSignal): Promise<Answer> {
+  async execute(order: Order, print: (text: string) => void, signal: AbortSignal): Promise<Answer> {
     this.orders.push(order);
     signal.addEventListener("abort", () => this.aborted.push(order));
-    this.#printed = (text) => told.printed(text);
+    this.#print = print;
     return await new Promise((resolve, reject) => {
-      this.#done = resolve;
+      this.#finish = resolve;
       signal.addEventListener("abort", () => reject(new Error("aborted")));
     });
   }
 
   print(text: string): void {
-    this.#printed(text);
+    this.#print(text);
   }
 
   finish(answer: Answer = { kind: "done" }): void {
-    this.#done(answer);
+    this.#finish(answer);
   }
 
   pause(): void {
@@ -43,24 +43,24 @@ export class Hand implements Performing {
 }
 
 /** A window without VS Code. */
-export class SmallWindow implements World {
+export class FakeWindow implements HostWindow {
   readonly log = silent;
-  readonly states: State[] = [];
-  readonly hand = new Hand();
-  readonly desk = new Desk(this.hand, silent);
-  readonly connection = new Connection(this, this.desk);
-  kept: Kept | undefined;
+  readonly states: ConnectionState[] = [];
+  readonly executor = new FakeExecutor();
+  readonly dispatcher = new OrderDispatcher(this.executor, silent);
+  readonly connection = new Connection(this, this.dispatcher);
+  identity: HubIdentity | undefined;
   /** Whether the main thread answers. */
   answers = true;
   readonly #unanswered: (() => void)[] = [];
-  /** How often it was asked. */
-  asked = 0;
+  /** How often the main thread was called. */
+  calls = 0;
   folders = [{ name: "a", path: "/a" }];
 
-  constructor(readonly where: Hub) {}
+  constructor(readonly hubConfig: Hub) {}
 
   async hub(): Promise<Hub> {
-    return await Promise.resolve(this.where);
+    return await Promise.resolve(this.hubConfig);
   }
 
   registration(): Registration {
@@ -74,22 +74,26 @@ export class SmallWindow implements World {
     };
   }
 
-  async prove(): Promise<unknown> {
-    this.asked += 1;
+  async syncWithMainThread(): Promise<unknown> {
+    this.calls += 1;
     await new Promise<void>((resolve) => (this.answers ? resolve() : this.#unanswered.push(resolve)));
     return undefined;
   }
 
-  /** Have the main thread answer whatever it was asked. */
+  /** Have the main thread answer all calls. */
   answerLate(): void {
     this.#unanswered.splice(0).forEach((resolve) => resolve());
   }
 
-  keep(kept: Kept | undefined): void {
-    this.kept = kept;
+  saveIdentity(identity: HubIdentity): void {
+    this.identity = identity;
   }
 
-  changed(state: State): void {
+  clearIdentity(): void {
+    this.identity = undefined;
+  }
+
+  showState(state: ConnectionState): void {
     this.states.push(state);
   }
 
@@ -98,11 +102,11 @@ export class SmallWindow implements World {
   }
 }
 
-/** Wait for something to be so. */
+/** Wait for a condition. */
 export async function until(what: string, condition: () => boolean, limitMs = 10_000): Promise<void> {
   for (const end = Date.now() + limitMs; !condition(); ) {
     if (Date.now() > end) {
-      throw new Error(`Not so within ${limitMs} ms: ${what}`);
+      throw new Error(`Waited ${limitMs} ms for: ${what}`);
     }
     await new Promise((resolve) => setTimeout(resolve, 5));
   }

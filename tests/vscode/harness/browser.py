@@ -1,4 +1,4 @@
-"""A browser in a thread of its own, so that tests may block while its pages live on."""
+"""A browser in a thread of its own, so that tests can block without blocking its pages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.waiting import LIMIT
 
 T = TypeVar("T")
 SIZE = (1280, 800)
-#: Nothing beyond this machine is found.
+#: Names of other machines are not resolved.
 LOOPBACK_ONLY = "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"
 
 
@@ -30,13 +30,13 @@ class Browser:
         self._context: BrowserContext
         self.pid = 0
 
-    def do(self, work: Callable[[], T]) -> T:
-        """Have something done by the thread that alone may talk to the browser."""
+    def run(self, work: Callable[[], T]) -> T:
+        """Run a function in the browser's thread: Playwright may be used in one thread only."""
         return self._thread.submit(work).result()
 
     def start(self) -> None:
-        """Start it."""
-        self.do(self._start)
+        """Start the browser."""
+        self.run(self._start)
 
     def _start(self) -> None:
         self._playwright = sync_playwright().start()
@@ -50,11 +50,11 @@ class Browser:
         self._context.set_default_timeout(1000 * LIMIT)
 
     def page(self) -> Page:
-        """A new tab."""
-        return self.do(self._context.new_page)
+        """Open a tab."""
+        return self.run(self._context.new_page)
 
     def kill(self) -> None:
-        """End it as a crash does."""
+        """Kill all its processes."""
         process = psutil.Process(self.pid)
         for each in (process, *process.children(recursive=True)):
             with contextlib.suppress(psutil.NoSuchProcess):
@@ -62,8 +62,8 @@ class Browser:
         psutil.wait_procs([process], 10)
 
     def stop(self) -> None:
-        """End it."""
-        self.do(self._stop)
+        """Stop the browser."""
+        self.run(self._stop)
         self._thread.shutdown()
 
     def _stop(self) -> None:
@@ -72,7 +72,7 @@ class Browser:
 
 
 def _chromiums() -> set[int]:
-    """The browsers that this process has started, without their helpers."""
+    """The main processes of the browsers that this process has started."""
     found = set()
     for process in psutil.Process().children(recursive=True):
         with contextlib.suppress(psutil.NoSuchProcess):
@@ -86,7 +86,7 @@ def _chromiums() -> set[int]:
 
 @contextlib.contextmanager
 def running_browser() -> Iterator[Browser]:
-    """A browser, and its end."""
+    """Start a browser, and stop it at the end."""
     browser = Browser()
     browser.start()
     try:

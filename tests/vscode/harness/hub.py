@@ -1,4 +1,4 @@
-"""A hub as users start it."""
+"""A hub as users start it: the process `glovebox hub`."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from glovebox.settings.host import HostSettings
 from tests.support.running import wait_until
 from tests.support.waiting import LIMIT
 
-#: Seconds; long enough for a window that is reloaded on a machine that is very busy.
+#: Seconds; long enough for a reload of a window on a very busy machine.
 HEARTBEAT = 10.0
 GRACE = 60.0
-#: For tests that wait until a window is given up.
-BRIEF = ("--heartbeat", "4", "--grace", "10")
+#: Options for tests that wait until a lost window is removed.
+SHORT_GRACE = ("--heartbeat", "4", "--grace", "10")
 
 
 class Hub:
-    """A process `glovebox hub` that may be stopped and started again at the same address."""
+    """A hub process that can be stopped and started again at the same address."""
 
     def __init__(self, state: Path, *flags: str) -> None:
         self.state = state
@@ -42,7 +42,7 @@ class Hub:
         self.key = ""
 
     def start(self) -> None:
-        """Start it, and wait until it answers."""
+        """Start the hub, and wait until it answers."""
         self.state.mkdir(parents=True, exist_ok=True)
         times = ["--heartbeat", str(HEARTBEAT), "--grace", str(GRACE)]
         with self.log.open("ab") as log:
@@ -64,7 +64,7 @@ class Hub:
         return False
 
     def stop(self, number: signal.Signals = signal.SIGTERM) -> None:
-        """End it."""
+        """Stop the hub with a signal."""
         if self._process is None:
             return
         self._process.send_signal(number)
@@ -77,24 +77,24 @@ class Hub:
         self._process = None
 
     def environment(self) -> dict[str, str]:
-        """What programs of the same user find in their environment."""
-        kept = {name: os.environ[name] for name in ("PATH", "LANG", "TMPDIR") if name in os.environ}
-        return {**kept, "HOME": str(self.home), "XDG_STATE_HOME": str(self.state)}
+        """The environment of programs of the same user."""
+        inherited = {name: os.environ[name] for name in ("PATH", "LANG", "TMPDIR") if name in os.environ}
+        return {**inherited, "HOME": str(self.home), "XDG_STATE_HOME": str(self.state)}
 
     @property
     def settings(self) -> HostSettings:
-        """What a runtime has to know to find this hub, whatever its file says."""
-        told = {"GLOVEBOX_HUB_URL": self.url, "GLOVEBOX_HUB_KEY": self.key}
-        return host.load({**self.environment(), **told})
+        """Settings for a runtime to find this hub, whatever its address file contains."""
+        variables = {"GLOVEBOX_HUB_URL": self.url, "GLOVEBOX_HUB_KEY": self.key}
+        return host.load({**self.environment(), **variables})
 
-    def ask(self, method: str, path: str) -> httpx.Response:
-        """Ask the hub something with its key."""
+    def request(self, method: str, path: str) -> httpx.Response:
+        """Send a request with the key of the hub."""
         headers = {"X-Session-API-Key": self.key}
         return httpx.request(method, f"{self.url}{path}", headers=headers, timeout=LIMIT, trust_env=False)
 
     def windows(self, folder: Path | None = None) -> list[dict[str, Any]]:
-        """The windows that it lists; with a folder, those of it."""
-        answer = self.ask("GET", "/api/vscode/discover")
+        """The windows in the list of the hub: all, or those of a folder."""
+        answer = self.request("GET", "/api/vscode/discover")
         assert answer.status_code == 200, answer.text
         found: Any = answer.json()
         listed: list[dict[str, Any]] = found if isinstance(found, list) else found["windows"]
@@ -103,36 +103,38 @@ class Hub:
         return [one for one in listed if str(folder) in [each["path"] for each in one["folders"]]]
 
     def status(self, folder: Path) -> str:
-        """How the window of a folder is: a status, or `gone`."""
+        """The status of the window of a folder; `gone` if there is none."""
         found = self.windows(folder)
         assert len(found) < 2, found
         return found[0]["status"] if found else "gone"
 
     def wait_for(self, folder: Path, status: str, seconds: float = LIMIT) -> None:
-        """Wait until the window of a folder is so."""
+        """Wait until the window of a folder has a status."""
         wait_until(lambda: self.status(folder) == status, seconds, f"a window that is {status}")
 
-    def id_of(self, folder: Path) -> str:
+    def window_id(self, folder: Path) -> str:
         """The id of the window of a folder."""
         (window,) = self.windows(folder)
         found: str = window["id"]
         return found
 
     @contextlib.contextmanager
-    def known_as(self, url: str = "", key: str = "") -> Iterator[None]:
-        """Have another address or key in the file that this has left."""
-        kept = self.file.read_text()
-        said = json.loads(kept)
-        self.file.write_text(json.dumps({**said, "url": url or said["url"], "key": key or said["key"]}))
+    def address_file(self, url: str = "", key: str = "") -> Iterator[None]:
+        """Put another address or key into the address file of this hub."""
+        original = self.file.read_text()
+        content = json.loads(original)
+        self.file.write_text(
+            json.dumps({**content, "url": url or content["url"], "key": key or content["key"]})
+        )
         try:
             yield
         finally:
-            self.file.write_text(kept)
+            self.file.write_text(original)
 
 
 @contextlib.contextmanager
 def running_hub(state: Path, *flags: str) -> Iterator[Hub]:
-    """A hub whose state is below a directory, and its end."""
+    """Start a hub with its state below a directory, and stop it at the end."""
     hub = Hub(state, *flags)
     hub.start()
     try:

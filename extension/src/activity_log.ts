@@ -1,0 +1,91 @@
+import type * as vscode from "vscode";
+import type { EditViewer } from "./edit_viewer";
+import type { Order } from "./protocol";
+
+/** The most characters of a summary or reason in a line of the log. */
+const MAX_LOGGED = 500;
+/** The most characters of a command or pattern in a summary. */
+const MAX_SUMMARY = 120;
+
+/** A log for people; VS Code's log channels are such. */
+export interface Log {
+  debug(line: string): void;
+  info(line: string): void;
+  warn(line: string): void;
+  error(line: string): void;
+}
+
+/** Is notified of an agent's actions, to show them to the user. */
+export interface ActivityObserver {
+  actionStarted(kind: string, summary: string): void;
+  fileEdited(uri: vscode.Uri, before: string, after: string): void;
+  actionRefused(kind: string, summary: string, reason: string): void;
+}
+
+/** Shows an agent's actions: a line of the log for each, and the files that it edits. */
+export class ActivityLog implements ActivityObserver {
+  #announced = false;
+
+  /** `announce` is called for the first action of a connection. */
+  constructor(
+    private readonly log: Log,
+    private readonly edits: EditViewer,
+    private readonly announce: () => void,
+  ) {}
+
+  /** Start a new connection, whose first action is announced again. */
+  reset(): void {
+    this.#announced = false;
+  }
+
+  actionStarted(kind: string, summary: string): void {
+    this.log.info(`${kind}: ${joinLines(summary)}`);
+    if (!this.#announced) {
+      this.#announced = true;
+      this.announce();
+    }
+  }
+
+  fileEdited(uri: vscode.Uri, before: string, after: string): void {
+    this.edits.add(uri, before, after);
+  }
+
+  actionRefused(kind: string, summary: string, reason: string): void {
+    this.log.warn(`${kind} refused: ${joinLines(summary)} (${joinLines(reason)})`);
+  }
+}
+
+/** An order in one line; undefined for orders that are not worth a line, such as the further pieces of a file. */
+export function summarizeOrder(order: Order): string | undefined {
+  switch (order.kind) {
+    case "run":
+    case "run_apart":
+      return firstLine(order.command);
+    case "input":
+      return firstLine(JSON.stringify(order.text));
+    case "end_session":
+      return order.session;
+    case "put":
+    case "drop":
+      return undefined;
+    case "read":
+      return order.offset === 0 ? order.path : undefined;
+    case "glob":
+    case "grep":
+      return `${firstLine(order.pattern)} in ${order.path}`;
+    case "move":
+      return `${order.path} to ${order.to}`;
+    default:
+      return order.path;
+  }
+}
+
+function firstLine(text: string): string {
+  const line = text.trim().split("\n", 1)[0] ?? "";
+  return line.length < text.trim().length || line.length > MAX_SUMMARY ? `${line.slice(0, MAX_SUMMARY)} …` : line;
+}
+
+function joinLines(text: string): string {
+  const line = text.trim().replace(/\s*\n\s*/g, " ⏎ ");
+  return line.length > MAX_LOGGED ? `${line.slice(0, MAX_LOGGED)} …` : line;
+}

@@ -1,0 +1,121 @@
+import type { Log } from "./activity_log";
+import { Outbox } from "./outbox";
+import { errorText } from "./problem";
+import { type Answer, FAILURES, type FailureCode, type Order, type Ordered } from "./protocol";
+
+/** How long the executor may take to report the orders that a pause has ended, before they fail here. */
+const PAUSE_MS = 1000;
+
+/** Executes one order. */
+export interface OrderExecutor {
+  /** `print` receives the output; rejects with an error whose `code` is a failure code. */
+  execute(order: Order, print: (text: string) => void, signal: AbortSignal): Promise<Answer>;
+  pause(): void;
+  resume(): void;
+}
+
+const PAUSED = "The user has paused the agent in this window.";
+
+/** Receives orders, has each of them executed once, and puts output and results into the outbox. */
+export class OrderDispatcher {
+  #outbox = new Outbox();
+  readonly #running = new Map<string, AbortController>();
+  #paused = false;
+
+  /** `onBusy` is called with the number of orders that are running. */
+  constructor(
+    private readonly executor: OrderExecutor,
+    private readonly log: Log,
+    private readonly onBusy: (count: number) => void = () => undefined,
+  ) {}
+
+  get outbox(): Outbox {
+    return this.#outbox;
+  }
+
+  /** Whether orders are refused because the user has paused the agent. */
+  get paused(): boolean {
+    return this.#paused;
+  }
+
+  /** Start an order, unless it has been received before: a hub sends it again after a break. */
+  receive({ id, order }: Ordered): void {
+    const outbox = this.#outbox;
+    if (!outbox.add(id)) {
+      this.log.debug(`Order ${id} was received again.`);
+      return;
+    }
+    if (this.#paused) {
+      outbox.fail(id, "paused", PAUSED);
+      return;
+    }
+    const controller = new AbortController();
+    this.#running.set(id, controller);
+    this.onBusy(this.#running.size);
+    void this.#execute(id, order, outbox, controller.signal).finally(() => {
+      if (this.#running.get(id) === controller) {
+        this.#running.delete(id);
+      }
+      this.onBusy(this.#running.size);
+    });
+  }
+
+  /** Abort an order whose result nobody waits for any more. */
+  cancel(id: string): void {
+    this.#outbox.remove(id);
+    this.#running.get(id)?.abort();
+  }
+
+  /** Fail running orders, and refuse new ones until `resume`. */
+  pause(): void {
+    if (this.#paused) {
+      return;
+    }
+    this.#paused = true;
+    const outbox = this.#outbox;
+    const pending = outbox.pending;
+    this.executor.pause();
+    setTimeout(() => pending.forEach((id) => outbox.fail(id, "paused", PAUSED)), PAUSE_MS).unref();
+  }
+
+  resume(): void {
+    if (this.#paused) {
+      this.#paused = false;
+      this.executor.resume();
+    }
+  }
+
+  /** Fail and abort all running orders. */
+  failAll(code: FailureCode, message: string): void {
+    this.#outbox.pending.forEach((id) => this.#outbox.fail(id, code, message));
+    this.#abortAll();
+  }
+
+  /** Abort all running orders without a result: the hub that sent them is gone. */
+  reset(): void {
+    this.#outbox = new Outbox();
+    this.#abortAll();
+  }
+
+  #abortAll(): void {
+    const running = [...this.#running.values()];
+    this.#running.clear();
+    running.forEach((controller) => controller.abort());
+  }
+
+  async #execute(id: string, order: Order, outbox: Outbox, signal: AbortSignal): Promise<void> {
+    try {
+      outbox.succeed(id, await this.executor.execute(order, (text) => outbox.addOutput(id, text), signal));
+    } catch (error) {
+      outbox.fail(id, failureCode(error), errorText(error));
+      if (failureCode(error) === "failed") {
+        this.log.warn(`${order.kind} failed: ${errorText(error)}`);
+      }
+    }
+  }
+}
+
+function failureCode(error: unknown): FailureCode {
+  const code = error instanceof Error && "code" in error ? error.code : undefined;
+  return FAILURES.find((known) => known === code) ?? "failed";
+}

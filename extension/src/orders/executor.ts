@@ -1,0 +1,153 @@
+import * as vscode from "vscode";
+
+import { type ActivityObserver, summarizeOrder } from "../activity_log";
+import type { OrderExecutor } from "../order_dispatcher";
+import type { Answer, Order } from "../protocol";
+import { BackgroundProcesses } from "./background_processes";
+import { BackgroundTerminal } from "./background_terminal";
+import { KeyedLock, unlessCancelled } from "./concurrency";
+import { Containment } from "./containment";
+import { Documents } from "./documents";
+import { Files } from "./files";
+import { PrivateDirectory } from "./private_directory";
+import { Refusal, toRefusal } from "./refusal";
+import { Search } from "./search";
+import { chooseShell } from "./shells";
+import { startDirectory, Terminals } from "./terminals";
+import { Uploads } from "./uploads";
+
+type Kind = Order["kind"];
+
+const COMMANDS: readonly Kind[] = ["run", "run_apart", "input", "end_session"];
+const READING: readonly Kind[] = ["stat", "read", "list", "glob", "grep"];
+const CHANGES: readonly Kind[] = ["write", "put", "land", "drop", "make_directory", "move", "delete"];
+/** What is allowed in a workspace that the user does not trust. */
+const UNTRUSTED = new Set<Kind>([...READING, "drop", "end_session"]);
+/** How long a cancelled order may take to end, so that its result is known. */
+const GRACE = 1000;
+
+/** Executes orders in this window. */
+export class WindowOrderExecutor implements OrderExecutor, vscode.Disposable {
+  /** The kinds of orders that this window can execute. */
+  readonly capabilities: string[];
+  private readonly containment = new Containment(folders);
+  private readonly lock = new KeyedLock();
+  private readonly scratch = new PrivateDirectory();
+  private readonly terminals = new Terminals(this.containment, this.scratch);
+  private readonly backgroundTerminal = new BackgroundTerminal(() => this.background.stop());
+  private readonly background: BackgroundProcesses = new BackgroundProcesses((text) => {
+    this.backgroundTerminal.write(text);
+  });
+  private readonly documents: Documents;
+  private readonly files = new Files(this.containment, this.lock);
+  private readonly uploads = new Uploads(this.containment, this.lock, this.scratch);
+  private readonly search = new Search(this.containment);
+  private pending = new AbortController();
+  private paused = false;
+
+  constructor(private readonly observer: ActivityObserver) {
+    this.documents = new Documents(this.containment, this.lock, observer);
+    // The shells of Windows do not understand agents' commands; those of WSL do, and run on Linux.
+    this.capabilities = [...(process.platform === "win32" ? [] : COMMANDS), ...READING, ...CHANGES];
+  }
+
+  /** Execute an order; rejects with a `Refusal`. */
+  async execute(order: Order, print: (text: string) => void, signal: AbortSignal): Promise<Answer> {
+    const summary = summarizeOrder(order);
+    try {
+      this.checkAllowed(order);
+      if (summary !== undefined) {
+        this.observer.actionStarted(order.kind, summary);
+      }
+      const either = AbortSignal.any([signal, this.pending.signal]);
+      return await unlessCancelled(this.dispatch(order, print, either), either, GRACE);
+    } catch (error) {
+      const refusal = toRefusal(error, "path" in order ? order.path : order.kind);
+      this.observer.actionRefused(order.kind, summary ?? "", refusal.message);
+      throw refusal;
+    }
+  }
+
+  /** Cancel running orders and refuse new ones until `resume`. Commands in terminals go on. */
+  pause(): void {
+    this.paused = true;
+    this.cancelAll(new Refusal("paused", "The user of the window has paused the agent."));
+  }
+
+  resume(): void {
+    this.paused = false;
+  }
+
+  dispose(): void {
+    this.cancelAll(new Refusal("disconnected", "The window has ended the connection."));
+    this.background.stop();
+    this.backgroundTerminal.dispose();
+    this.terminals.dispose();
+    this.scratch.dispose();
+  }
+
+  private cancelAll(why: Refusal): void {
+    const pending = this.pending;
+    this.pending = new AbortController();
+    pending.abort(why);
+  }
+
+  private checkAllowed(order: Order): void {
+    if (this.paused) {
+      throw new Refusal("paused", "The user of the window has paused the agent.");
+    }
+    if (!this.capabilities.includes(order.kind)) {
+      throw new Refusal("unsupported", `This window cannot execute ${order.kind}.`);
+    }
+    if (!vscode.workspace.isTrusted && !UNTRUSTED.has(order.kind)) {
+      throw new Refusal(
+        "untrusted",
+        "The user of the window does not trust this workspace: files can be read, but nothing can be run or changed.",
+      );
+    }
+  }
+
+  private async dispatch(order: Order, print: (text: string) => void, signal: AbortSignal): Promise<Answer> {
+    switch (order.kind) {
+      case "run":
+        return this.terminals.run(order, print, signal);
+      case "run_apart": {
+        const cwd = await startDirectory(order.cwd, this.containment);
+        return this.background.run(order.command, { shell: chooseShell(vscode.env.shell), cwd }, print, signal);
+      }
+      case "input":
+        return this.terminals.input(order);
+      case "end_session":
+        return this.terminals.end(order);
+      case "stat":
+        return this.files.stat(order);
+      case "read":
+        return this.documents.read(order);
+      case "write":
+        return this.documents.write(order, signal);
+      case "put":
+        return this.uploads.put(order);
+      case "land":
+        return this.uploads.land(order, signal);
+      case "drop":
+        return this.uploads.drop(order);
+      case "list":
+        return this.files.list(order);
+      case "glob":
+        return this.search.glob(order, signal);
+      case "grep":
+        return this.search.grep(order, signal);
+      case "make_directory":
+        return this.files.makeDirectory(order);
+      case "move":
+        return this.files.move(order, signal);
+      case "delete":
+        return this.files.delete(order, signal);
+    }
+  }
+}
+
+function folders(): string[] {
+  const all = vscode.workspace.workspaceFolders ?? [];
+  return all.filter(({ uri }) => uri.scheme === "file").map(({ uri }) => uri.fsPath);
+}

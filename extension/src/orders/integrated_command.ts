@@ -1,0 +1,160 @@
+import * as vscode from "vscode";
+
+import type { CommandFile } from "./command_file";
+import { MarkParser } from "./mark_parser";
+
+/** The end of a command in a terminal with shell integration. */
+export interface CommandEnd {
+  /** Undefined if it is not known. */
+  exitCode: number | undefined;
+  /** The terminal closed. */
+  closed: boolean;
+  /** The shell reported the line in another form than it was sent. */
+  rewritten: boolean;
+}
+
+/** How long to wait for the rest of the output, or for the event that the command ended. */
+const END_MS = 3000;
+/** How long to wait for the rest of the output of a terminal that closed. */
+const CLOSE_MS = 300;
+
+/** Wait until a terminal has shell integration and a prompt; undefined if it has none in time, or closes. */
+export function waitForIntegration(
+  terminal: vscode.Terminal,
+  milliseconds: number,
+): Promise<vscode.TerminalShellIntegration | undefined> {
+  if (hasPrompt(terminal) || terminal.exitStatus !== undefined) {
+    return Promise.resolve(terminal.shellIntegration);
+  }
+  return new Promise((resolve) => {
+    const done = (): void => {
+      clearTimeout(timer);
+      for (const subscription of subscriptions) {
+        subscription.dispose();
+      }
+      resolve(terminal.shellIntegration);
+    };
+    const timer = setTimeout(done, milliseconds);
+    const subscriptions = [
+      vscode.window.onDidChangeTerminalShellIntegration((change) => {
+        if (change.terminal === terminal && hasPrompt(terminal)) {
+          done();
+        }
+      }),
+      vscode.window.onDidCloseTerminal((closed) => {
+        if (closed === terminal) {
+          done();
+        }
+      }),
+    ];
+  });
+}
+
+/** Whether the shell has reported its directory, which it does when it is ready for a command. */
+function hasPrompt(terminal: vscode.Terminal): boolean {
+  return terminal.shellIntegration?.cwd !== undefined;
+}
+
+/** A command in a terminal with shell integration. */
+export class IntegratedCommand {
+  private readonly parser = new MarkParser();
+  private readonly subscriptions: vscode.Disposable[];
+  private readonly execution: vscode.TerminalShellExecution;
+  private exitCode: number | undefined;
+  private ended = false;
+  /** VS Code did not recognize the line as the one that it has sent. */
+  private isAdopted = false;
+  private streamed = false;
+  private timer: NodeJS.Timeout | undefined;
+  private finish: (end: CommandEnd) => void = () => undefined;
+  readonly end: Promise<CommandEnd>;
+
+  constructor(
+    private readonly terminal: vscode.Terminal,
+    shell: vscode.TerminalShellIntegration,
+    line: string,
+    private readonly commandFile: CommandFile,
+    private readonly print: (text: string) => void,
+  ) {
+    this.end = new Promise((resolve) => (this.finish = resolve));
+    this.subscriptions = [
+      vscode.window.onDidStartTerminalShellExecution((start) => {
+        if (this.isOurs(start)) {
+          this.started(start.execution);
+        }
+      }),
+      vscode.window.onDidEndTerminalShellExecution((end) => {
+        if (this.isOurs(end)) {
+          this.exitCode = end.exitCode;
+          this.ended = true;
+          this.settle();
+        }
+      }),
+      vscode.window.onDidCloseTerminal((closed) => {
+        if (closed === terminal) {
+          this.doneAfter(CLOSE_MS);
+        }
+      }),
+    ];
+    this.execution = shell.executeCommand(line);
+    void this.read(this.execution.read());
+  }
+
+  /** The user's commands have executions of their own. So has our line if the shell reports it in another form. */
+  private isOurs(event: { terminal: vscode.Terminal; execution: vscode.TerminalShellExecution }): boolean {
+    const isNamed = event.terminal === this.terminal && event.execution.commandLine.value.includes(this.commandFile.path);
+    return event.execution === this.execution || isNamed;
+  }
+
+  private started(execution: vscode.TerminalShellExecution): void {
+    if (execution !== this.execution) {
+      this.isAdopted = true;
+      void this.read(execution.read());
+    }
+    // The stream exists from the next turn of the event loop on.
+    setTimeout(() => void this.commandFile.release().catch(() => undefined), 0);
+  }
+
+  private async read(stream: AsyncIterable<string>): Promise<void> {
+    let isFirst = true;
+    try {
+      for await (const data of stream) {
+        if (isFirst && this.isAdopted) {
+          this.parser.startInOutput(data);
+        }
+        isFirst = false;
+        this.print(this.parser.parse(data));
+      }
+    } finally {
+      this.streamed = true;
+      this.settle();
+    }
+  }
+
+  private settle(): void {
+    if (this.ended && this.streamed) {
+      this.done();
+    } else {
+      this.doneAfter(END_MS);
+    }
+  }
+
+  private doneAfter(milliseconds: number): void {
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => this.done(), milliseconds);
+  }
+
+  private done(): void {
+    clearTimeout(this.timer);
+    for (const subscription of this.subscriptions) {
+      subscription.dispose();
+    }
+    this.print(this.parser.finish());
+    const closing = this.terminal.exitStatus;
+    this.finish({
+      exitCode: closing === undefined ? this.exitCode : closing.code,
+      closed: closing !== undefined,
+      rewritten: this.isAdopted,
+    });
+  }
+}
