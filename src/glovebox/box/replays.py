@@ -12,8 +12,8 @@ from collections.abc import Awaitable, Callable, Iterator
 
 import msgspec
 
-from glovebox.decoding import json_decoder
 from glovebox.errors import KeyReused
+from glovebox.json_codec import json_decoder
 from glovebox.protocol.base import Message
 from glovebox.state_files import LineFile, read_lines
 

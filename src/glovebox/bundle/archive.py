@@ -16,8 +16,8 @@ import msgspec
 import glovebox
 from glovebox.bundle.layout import MANIFEST
 from glovebox.bundle.subprocesses import Stop
-from glovebox.decoding import decode_json
 from glovebox.errors import NoBundle
+from glovebox.json_codec import decode_json
 from glovebox.protocol.base import Message
 
 

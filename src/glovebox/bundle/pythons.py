@@ -13,8 +13,8 @@ from pathlib import Path
 import msgspec
 
 from glovebox.bundle.subprocesses import ask
-from glovebox.decoding import convert, decode_json
 from glovebox.errors import NoBundle
+from glovebox.json_codec import convert, decode_json
 from glovebox.protocol.base import Message
 
 SYSTEM = Path(f"/usr/bin/python{sys.version_info.major}.{sys.version_info.minor}")

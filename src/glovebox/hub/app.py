@@ -15,15 +15,14 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from glovebox.errors import GloveboxError, WindowError
 from glovebox.http.endpoints import INVALID, Endpoint, Parameter, Reply
 from glovebox.http.faults import HANDLERS, unforeseen
-from glovebox.http.parameters import InvalidParameter, body
+from glovebox.http.requests import InvalidParameter, body
+from glovebox.http.response_headers import RequestIds, SecurityHeaders
 from glovebox.http.responses import ErrorBody, error_response, json_response, refused
-from glovebox.http.security_headers import SecurityHeaders
 from glovebox.hub.registry import WINDOWS
 from glovebox.hub.windows import HubStats, Windows
 from glovebox.protocol.base import Message
 from glovebox.protocol.window import Heartbeat, Registered, Registration, Window, WindowStatus
 from glovebox.server.guard import KEY_HEADER, Guard
-from glovebox.server.request_ids import RequestIds
 
 SOCKETS = "/socket.io/"
 _BEARER = b"bearer "

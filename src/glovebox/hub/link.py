@@ -10,7 +10,6 @@ from typing import Any, NoReturn, Protocol
 
 import msgspec
 
-from glovebox.decoding import convert
 from glovebox.errors import (
     BadWindowAnswer,
     WindowError,
@@ -20,6 +19,7 @@ from glovebox.errors import (
     WindowUnresponsive,
 )
 from glovebox.hub.window_client import LIMIT, AnswerT, OrderRefused
+from glovebox.json_codec import convert
 from glovebox.protocol.window import (
     Answer,
     Cancelled,

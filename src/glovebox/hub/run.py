@@ -22,7 +22,7 @@ from glovebox.hub.windows import Windows
 from glovebox.protocol.window import Window
 from glovebox.secret_environment import forbid_inspection
 from glovebox.server import port
-from glovebox.server.connection import Limits
+from glovebox.server.connection import ConnectionLimits
 from glovebox.server.lazy_uvicorn import Config
 from glovebox.server.port import address_of, bind
 from glovebox.server.uvicorn import SignalledServer, server_config
@@ -68,7 +68,7 @@ async def serve(settings: HubSettings, state: StateDir, announce: Announce) -> N
         StartupError: the port is taken, or the state cannot be written.
     """
     startup = Startup()
-    limits = Limits.of(box_settings.load({}, settings.box_environment))
+    limits = ConnectionLimits.of(box_settings.load({}, settings.box_environment))
     raise_limit()
     listener = bind(settings.host, settings.port, "hub")
     address = _address(listener)

@@ -12,10 +12,10 @@ import socketio  # type: ignore[import-untyped]
 from socketio.exceptions import ConnectionRefusedError as Refusal  # type: ignore[import-untyped]
 from starlette.types import ASGIApp
 
-from glovebox.decoding import convert
-from glovebox.http.parameters import InvalidParameter
+from glovebox.http.requests import InvalidParameter
 from glovebox.hub.registry import RegistrationRefused
 from glovebox.hub.windows import OpenWindow, Windows
+from glovebox.json_codec import convert
 from glovebox.protocol.base import Message
 from glovebox.protocol.window import Changed, Hello, Leaving
 

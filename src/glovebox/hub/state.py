@@ -16,9 +16,9 @@ from pathlib import Path
 import msgspec
 
 from glovebox import state_files
-from glovebox.decoding import json_decoder
 from glovebox.errors import StartupError
 from glovebox.hub.registry import Remembered
+from glovebox.json_codec import json_decoder
 from glovebox.protocol.base import Message
 
 log = logging.getLogger(__name__)

@@ -18,7 +18,7 @@ from glovebox.box.box import Box
 from glovebox.box.startup import Startup
 from glovebox.box.threads import Threads
 from glovebox.errors import WindowError, WindowLeft, WindowLost
-from glovebox.http.parameters import InvalidParameter
+from glovebox.http.requests import InvalidParameter
 from glovebox.hub.link import Peer, WindowLink
 from glovebox.hub.registry import Registry, WindowEntry
 from glovebox.hub.state import StateDir

@@ -13,8 +13,8 @@ from typing import Any
 
 import msgspec
 
-from glovebox.decoding import convert
 from glovebox.errors import ActionError, UnknownAction, UnknownEvent, WrongArguments
+from glovebox.json_codec import convert
 from glovebox.protocol.actions import OPENHANDS_ACTIONS
 from glovebox.protocol.base import Action, Observation
 from glovebox.protocol.files import FILE_ACTIONS, FILE_OBSERVATIONS

@@ -15,8 +15,8 @@ from typing import Any, cast
 import msgspec
 
 from glovebox.errors import HeadersTooLarge, RequestError, RequestTimeout, UrlTooLong
+from glovebox.http.response_headers import HEADERS
 from glovebox.http.responses import error_response
-from glovebox.http.security_headers import HEADERS
 from glovebox.server.lazy_uvicorn import STATUS_LINE, Config, HttpToolsProtocol, ServerState
 from glovebox.settings import Settings
 
@@ -33,7 +33,7 @@ _LINGER = 2.0
 _FRESH = 5.0
 
 
-class Limits(msgspec.Struct, frozen=True):
+class ConnectionLimits(msgspec.Struct, frozen=True):
     """What is taken from callers before their key is known."""
 
     header_bytes: int
@@ -43,7 +43,7 @@ class Limits(msgspec.Struct, frozen=True):
     connections: int
 
     @classmethod
-    def of(cls, settings: Settings) -> Limits:
+    def of(cls, settings: Settings) -> ConnectionLimits:
         """Those that were asked for."""
         return cls(
             header_bytes=settings.max_header_size,
@@ -61,10 +61,10 @@ class Strangers:
         self._per_peer = per_peer
         # The other half is for those with a key, and for files.
         self._most = resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2
-        self._all: OrderedDict[Connection, None] = OrderedDict()
-        self._peers: dict[str, OrderedDict[Connection, None]] = {}
+        self._all: OrderedDict[BoundedConnection, None] = OrderedDict()
+        self._peers: dict[str, OrderedDict[BoundedConnection, None]] = {}
 
-    def add(self, connection: Connection) -> None:
+    def add(self, connection: BoundedConnection) -> None:
         """Another one; if there are too many now, the oldest makes room."""
         peer = self._peers.setdefault(connection.peer, OrderedDict())
         self._all[connection] = peer[connection] = None
@@ -74,7 +74,7 @@ class Strangers:
         if len(self._all) > self._most:
             self._drop(next(iter(self._all)))
 
-    def remove(self, connection: Connection) -> None:
+    def remove(self, connection: BoundedConnection) -> None:
         """One that was let in, or is gone."""
         if connection in self._all:
             del self._all[connection]
@@ -83,12 +83,12 @@ class Strangers:
             if not peer:
                 del self._peers[connection.peer]
 
-    def _drop(self, connection: Connection) -> None:
+    def _drop(self, connection: BoundedConnection) -> None:
         self.remove(connection)
         connection.transport.abort()
 
 
-class Connection(HttpToolsProtocol):
+class BoundedConnection(HttpToolsProtocol):
     """uvicorn's protocol, bounded."""
 
     def __init__(
@@ -98,7 +98,7 @@ class Connection(HttpToolsProtocol):
         app_state: dict[str, Any],
         _loop: asyncio.AbstractEventLoop | None = None,
         *,
-        limits: Limits,
+        limits: ConnectionLimits,
         strangers: Strangers,
     ) -> None:
         super().__init__(config, server_state, {**app_state, CONNECTION: self}, _loop)
@@ -282,7 +282,7 @@ class Connection(HttpToolsProtocol):
             self._timer = None
 
 
-def bounded(limits: Limits) -> type[asyncio.Protocol]:
+def bounded(limits: ConnectionLimits) -> type[asyncio.Protocol]:
     """The protocol for a server, as uvicorn takes it."""
-    made = functools.partial(Connection, limits=limits, strangers=Strangers(limits.connections))
+    made = functools.partial(BoundedConnection, limits=limits, strangers=Strangers(limits.connections))
     return cast("type[asyncio.Protocol]", made)

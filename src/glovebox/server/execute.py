@@ -16,9 +16,8 @@ from starlette.responses import Response
 from glovebox.box.box import Box
 from glovebox.box.executor import Call
 from glovebox.box.replays import KeyedAction, Replays
-from glovebox.decoding import json_decoder
 from glovebox.errors import GloveboxError, Interrupted, KeyReused, RequestError, TooDeep
-from glovebox.http.bodies import check_depth, decode_json
+from glovebox.http.requests import check_depth, decode_json
 from glovebox.http.responses import (
     ERROR_HEADER,
     ErrorBody,
@@ -28,6 +27,7 @@ from glovebox.http.responses import (
     refused,
     to_json,
 )
+from glovebox.json_codec import json_decoder
 from glovebox.protocol.base import Action, Message
 from glovebox.protocol.openhands import Refusal
 from glovebox.protocol.terminal import CommandInfo

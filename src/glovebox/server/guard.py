@@ -13,6 +13,8 @@ from __future__ import annotations
 import asyncio
 import fnmatch
 import hmac
+import ipaddress
+import re
 import socket
 from collections.abc import Iterable
 from urllib.parse import parse_qsl, urlencode
@@ -22,10 +24,9 @@ from starlette.datastructures import Headers
 from starlette.routing import compile_path
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from glovebox.decoding import decode_json
 from glovebox.errors import HostNotAllowed, InvalidKey, NotFound, OriginNotAllowed, RequestError
-from glovebox.http.hosts import host_name, is_address
 from glovebox.http.responses import error_response
+from glovebox.json_codec import decode_json
 from glovebox.server.connection import CONNECTION
 
 KEY_HEADER = "x-session-api-key"
@@ -193,3 +194,26 @@ def _key_of_message(message: Message) -> str:
     except (msgspec.DecodeError, UnicodeEncodeError):
         return ""
     return said.get("key", "") if said.get("type") == "key" else ""
+
+
+#: A name or an IPv4 address, or an IPv6 address in brackets; then perhaps a port.
+_AUTHORITY = re.compile(r"(?:\[(?P<ipv6>[0-9a-f:.]+)\]|(?P<name>[a-z0-9_.-]+))(?::[0-9]{0,5})?")
+
+
+def host_name(authority: str) -> str | None:
+    """The host of `host:port`, lower-cased and without a last dot; None if there is none."""
+    found = _AUTHORITY.fullmatch(authority.lower())
+    if found is None:
+        return None
+    if found["ipv6"]:
+        return found["ipv6"] if is_address(found["ipv6"]) else None
+    return found["name"].removesuffix(".") or None
+
+
+def is_address(host: str) -> bool:
+    """Whether a host is an IP address."""
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True

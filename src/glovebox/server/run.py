@@ -13,7 +13,7 @@ from glovebox.box.services import Launched
 from glovebox.box.startup import Startup
 from glovebox.secret_environment import forbid_inspection
 from glovebox.server.app import create_app
-from glovebox.server.connection import Limits
+from glovebox.server.connection import ConnectionLimits
 from glovebox.server.lazy_uvicorn import Config
 from glovebox.server.port import address_of
 from glovebox.server.uvicorn import SignalledServer, server_config
@@ -88,7 +88,7 @@ async def serve(
         with startup.step("application"):
             config = server_config(
                 create_app(box),
-                Limits.of(settings),
+                ConnectionLimits.of(settings),
                 longest_message=LONGEST_MESSAGE,
                 grace_seconds=GRACE_SECONDS,
             )

@@ -12,20 +12,26 @@ from starlette.responses import Response
 from glovebox import tracing
 from glovebox.box.box import Box
 from glovebox.box.events import EventLog
-from glovebox.decoding import decode_json
 from glovebox.errors import KeyReused, NoSuchCommand, OutputGone
 from glovebox.http.endpoints import Endpoint, Parameter, Reply
 from glovebox.http.responses import ErrorBody, action_failed
 from glovebox.http.sse import EVENTS, Stream, described, message
+from glovebox.json_codec import decode_json
 from glovebox.protocol.events import (
     ActionDisplay,
     ActionOutput,
     ActionState,
     CellState,
     CommandFinished,
+    Display,
     Event,
+    Failure,
+    Gap,
+    Missed,
+    Output,
+    Reset,
+    Started,
 )
-from glovebox.protocol.streams import Display, Failure, Gap, Missed, Output, Reset, Started
 from glovebox.server.execute import ActionAnswer, Executions, Running, decode_asked
 
 #: Whoever is behind by more characters reads the rest from the log, in larger pieces and without memory.

@@ -15,9 +15,8 @@ from starlette.responses import Response
 from glovebox.box.box import Box
 from glovebox.box.tools import Toolbox
 from glovebox.errors import ActionError, GloveboxError, NotAToolCall, UnknownTool, WrongToolArguments
-from glovebox.http.bodies import json_body
 from glovebox.http.endpoints import Endpoint, Parameter, Reply
-from glovebox.http.parameters import InvalidParameter, choice, flag
+from glovebox.http.requests import InvalidParameter, choice, flag, json_body
 from glovebox.http.responses import ErrorBody, json_response
 from glovebox.protocol.base import Action
 from glovebox.protocol.tools.base import Tool, ToolCall
@@ -57,7 +56,7 @@ async def called_action(
 
 async def _understood(toolbox: Toolbox, calls: Iterable[ToolCall]) -> list[ToolCall]:
     """The calls by the tools' own names, where a provider was told of others."""
-    from glovebox.protocol.tools.formats.names import meant
+    from glovebox.protocol.tools.formats.definitions import meant
 
     tools: list[Tool] | None = None
     understood: list[ToolCall] = []

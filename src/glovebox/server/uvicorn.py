@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from starlette.types import ASGIApp
 
-from glovebox.server.connection import Limits, bounded
+from glovebox.server.connection import ConnectionLimits, bounded
 from glovebox.server.lazy_uvicorn import Config, Server
 
 #: Clients keep connections for whole conversations; closing an idle one under them costs a failed call.
@@ -28,7 +28,9 @@ def _websocket(**parts: Any) -> asyncio.Protocol:
     return WebSocketConnection(**parts)
 
 
-def server_config(app: ASGIApp, limits: Limits, *, longest_message: int, grace_seconds: int) -> Config:
+def server_config(
+    app: ASGIApp, limits: ConnectionLimits, *, longest_message: int, grace_seconds: int
+) -> Config:
     """How an application is served.
 
     `longest_message`: of a WebSocket, in bytes. `grace_seconds`: how long answers may still be written once

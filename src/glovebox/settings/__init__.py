@@ -16,8 +16,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from glovebox.decoding import convert
 from glovebox.errors import SettingsError
+from glovebox.json_codec import convert
 from glovebox.secret_environment import PLUGIN_PREFIX, is_secret
 from glovebox.settings.declaration import (
     Option,

@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from glovebox.decoding import convert, decode_json
 from glovebox.errors import BackendError, BadAnswer, ClientError, GloveboxError, InvalidKey, by_code
+from glovebox.json_codec import convert, decode_json
 from glovebox.protocol.base import Action, Message, Observation
 from glovebox.protocol.observations import ErrorObservation
 

@@ -56,7 +56,7 @@ class Refused(Exception):
         self.reason = reason
 
 
-class OpenFile(NamedTuple):
+class ViewedFile(NamedTuple):
     """A file to show. From here on its descriptor is used, and its path is only a name."""
 
     path: str
@@ -69,7 +69,7 @@ def suffix(path: str) -> str:
     return os.path.splitext(path)[1].lower()
 
 
-def open_file(path: str) -> OpenFile:
+def open_file(path: str) -> ViewedFile:
     """Open what is at a path, if it can be shown: a regular file, by its content an image or a PDF. Blocks.
 
     Raises:
@@ -98,7 +98,7 @@ def open_file(path: str) -> OpenFile:
     except (OSError, Refused, TransferError):
         os.close(descriptor)
         raise
-    return OpenFile(path, os.fdopen(descriptor, "rb", buffering=_PIECE), media_type)
+    return ViewedFile(path, os.fdopen(descriptor, "rb", buffering=_PIECE), media_type)
 
 
 def _checked(path: str, descriptor: int) -> str:
@@ -133,7 +133,7 @@ def _media_type(head: bytes, *, expected: str) -> str:
     raise TransferError("The file is no image: its content begins like no PNG, JPEG or GIF.")
 
 
-def image_view(shown: OpenFile) -> Response:
+def image_view(shown: ViewedFile) -> Response:
     """The page that shows an image. Blocks.
 
     Raises:
@@ -144,7 +144,7 @@ def image_view(shown: OpenFile) -> Response:
 
 
 def file_page(
-    template: str, shown: OpenFile, file: BinaryIO | None, *, asks_us: bool = False, **values: str
+    template: str, shown: ViewedFile, file: BinaryIO | None, *, asks_us: bool = False, **values: str
 ) -> Response:
     """A page around a file's encoded content, or around nothing. Blocks.
 

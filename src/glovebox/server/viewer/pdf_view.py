@@ -16,10 +16,10 @@ from typing import BinaryIO, NamedTuple
 
 from starlette.responses import PlainTextResponse, Response
 
-from glovebox.decoding import json_decoder
 from glovebox.errors import TransferError
+from glovebox.json_codec import json_decoder
 from glovebox.server.viewer import pdf_worker
-from glovebox.server.viewer.pages import FOR_US_ALONE, OpenFile, escaped, file_page, script_string
+from glovebox.server.viewer.pages import FOR_US_ALONE, ViewedFile, escaped, file_page, script_string
 from glovebox.server.viewer.pdf_worker import MOST_PAGES, Outline, Page
 
 log = logging.getLogger(__name__)
@@ -44,14 +44,14 @@ class FileChanged(TransferError):
         super().__init__("The file has changed meanwhile. Open it again to see what is in it now.")
 
 
-class Reader(NamedTuple):
+class PdfReader(NamedTuple):
     """As whom and with what the processes run that read PDFs."""
 
     user_id: int
     environment: Mapping[str, str]
 
 
-def pdf_view(shown: OpenFile, reader: Reader) -> Response:
+def pdf_view(shown: ViewedFile, reader: PdfReader) -> Response:
     """The page that shows a PDF, or says what is wrong with it. Blocks.
 
     Raises:
@@ -74,7 +74,7 @@ def pdf_view(shown: OpenFile, reader: Reader) -> Response:
     return response
 
 
-def pdf_picture(shown: OpenFile, reader: Reader, number: int, version: str) -> Response:
+def pdf_picture(shown: ViewedFile, reader: PdfReader, number: int, version: str) -> Response:
     """A page of a PDF, if that is still the one that was opened. Blocks.
 
     Raises:
@@ -96,7 +96,7 @@ def no_picture(status: int, reason: str) -> Response:
     return PlainTextResponse(reason, status, {"Cache-Control": "private, max-age=60", **FOR_US_ALONE})
 
 
-def _ask(reader: Reader, file: BinaryIO, *what: str) -> bytes:
+def _ask(reader: PdfReader, file: BinaryIO, *what: str) -> bytes:
     """What a process of its own says about a file."""
     command = [sys.executable, "-P", pdf_worker.__file__, str(SECONDS), str(reader.user_id), *what]
     done = subprocess.run(

@@ -26,14 +26,21 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from glovebox.box.threads import Threads
 from glovebox.errors import TransferError
+from glovebox.http.response_headers import SecurityHeaders
 from glovebox.http.responses import json_response
-from glovebox.http.security_headers import SecurityHeaders
-from glovebox.server.connection import Limits, bounded
+from glovebox.server.connection import ConnectionLimits, bounded
 from glovebox.server.lazy_uvicorn import Config
 from glovebox.server.uvicorn import QuietServer
 from glovebox.server.viewer.address_file import AddressFile
 from glovebox.server.viewer.pages import PDF, Refused, image_view, open_file, problem, suffix
-from glovebox.server.viewer.pdf_view import FileChanged, PdfFailed, Reader, no_picture, pdf_picture, pdf_view
+from glovebox.server.viewer.pdf_view import (
+    FileChanged,
+    PdfFailed,
+    PdfReader,
+    no_picture,
+    pdf_picture,
+    pdf_view,
+)
 from glovebox.server.viewer.pdf_worker import NOBODY
 from glovebox.settings import Settings
 
@@ -60,7 +67,7 @@ class Pools(NamedTuple):
     pdfs: Threads
 
 
-def viewer_app(pools: Pools, reader: Reader) -> Starlette:
+def viewer_app(pools: Pools, reader: PdfReader) -> Starlette:
     """The application: `/` says that it runs, `/view?path=` shows a file, `/page` draws a PDF's page."""
 
     async def running(request: Request) -> Response:
@@ -159,11 +166,11 @@ class ViewerServer:
         self._address = AddressFile(
             settings.viewer_url_file, user_id=user_id or os.geteuid(), state_dir=settings.state_dir
         )
-        reader = Reader(user_id or NOBODY, settings.command_environment)
+        reader = PdfReader(user_id or NOBODY, settings.command_environment)
         self._server = QuietServer(
             Config(
                 SecurityHeaders(BelowToken(viewer_app(self._pools, reader), self._token)),
-                http=bounded(Limits.of(settings)),
+                http=bounded(ConnectionLimits.of(settings)),
                 log_config=None,
                 access_log=False,
                 lifespan="off",
