@@ -17,7 +17,7 @@ import msgspec
 from glovebox.errors import HeadersTooLarge, RequestError, RequestTimeout, UrlTooLong
 from glovebox.http.response_headers import HEADERS
 from glovebox.http.responses import error_response
-from glovebox.server.lazy_uvicorn import STATUS_LINE, Config, HttpToolsProtocol, ServerState
+from glovebox.server.uvicorn import STATUS_LINE, Config, HttpToolsProtocol, ServerState
 from glovebox.settings import Settings
 
 #: Where an application finds the connection of a request, in the `state` of its scope.

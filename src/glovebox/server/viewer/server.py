@@ -29,8 +29,7 @@ from glovebox.errors import TransferError
 from glovebox.http.response_headers import SecurityHeaders
 from glovebox.http.responses import json_response
 from glovebox.server.connection import ConnectionLimits, bounded
-from glovebox.server.lazy_uvicorn import Config
-from glovebox.server.uvicorn import QuietServer
+from glovebox.server.uvicorn import Config, QuietServer
 from glovebox.server.viewer.address_file import AddressFile
 from glovebox.server.viewer.pages import PDF, Refused, image_view, open_file, problem, suffix
 from glovebox.server.viewer.pdf_view import (
