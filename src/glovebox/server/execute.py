@@ -15,7 +15,7 @@ from starlette.responses import Response
 
 from glovebox.box.box import Box
 from glovebox.box.executor import Call
-from glovebox.box.replays import KeyedAction, Replays
+from glovebox.box.replays import ActionAnswer, KeyedAction, Replays
 from glovebox.errors import GloveboxError, Interrupted, KeyReused, RequestError, TooDeep
 from glovebox.http.requests import check_depth, decode_json
 from glovebox.http.responses import (
@@ -49,25 +49,6 @@ class Details(Message):
     command: CommandInfo | None = None
 
 
-class ActionAnswer(Message):
-    """How an action ended, as it is told. A failure is kept like a success: told again, not tried again."""
-
-    status: int
-    #: The code of a failure.
-    code: str = ""
-    #: The name of the action, if it was known to be one.
-    action: str = ""
-    body: msgspec.Raw
-    #: As JSON: an answer may be told by a later version, which knows other details.
-    details: msgspec.Raw
-
-    def told(self, *, details: bool) -> bytes:
-        body = bytes(self.body)
-        if not details or self.code:
-            return body
-        return b'%b,"details":%b}' % (body[:-1], bytes(self.details))
-
-
 class Running(msgspec.Struct):
     """An action under way, for those who follow it."""
 
@@ -86,7 +67,6 @@ class Executions:
         self._replays = Replays(box.state_file("answers"))
         self._running: dict[str, Running] = {}
         self._tasks: set[asyncio.Task[ActionAnswer]] = set()
-        self._decoder = json_decoder(ActionAnswer)
 
     async def answer(self, asked: ExecuteRequest) -> ActionAnswer:
         """Carry out an action, or tell again how it ended.
@@ -96,7 +76,7 @@ class Executions:
         """
         if asked.idempotency_key is None:
             return await self._run(asked.action, uuid.uuid4().hex)
-        return self._decoder.decode(await self._kept(asked, asked.idempotency_key).wait())
+        return await self._keyed(asked, asked.idempotency_key).wait()
 
     def begin(self, asked: ExecuteRequest) -> tuple[Running, asyncio.Future[ActionAnswer]]:
         """The same for those who follow: the action goes on without them.
@@ -107,7 +87,7 @@ class Executions:
         if asked.idempotency_key is None:
             running = self._new(uuid.uuid4().hex)
             return running, self._task(self._run(asked.action, running.id))
-        entry = self._kept(asked, asked.idempotency_key)
+        entry = self._keyed(asked, asked.idempotency_key)
 
         # One that has ended has no events to follow.
         running = self._running.get(entry.action_id) or Running(
@@ -115,7 +95,7 @@ class Executions:
         )
 
         async def wait() -> ActionAnswer:
-            answer = self._decoder.decode(await entry.wait())
+            answer = await entry.wait()
             running.action = running.action or answer.action
             return answer
 
@@ -127,13 +107,10 @@ class Executions:
         task.add_done_callback(self._tasks.discard)
         return task
 
-    def _kept(self, asked: ExecuteRequest, key: str) -> KeyedAction:
-        async def result(action_id: str, resumed: bool) -> bytes:
-            return to_json(await self._run(asked.action, action_id, resumed=resumed))
-
-        def run(action_id: str, resumed: bool) -> Awaitable[bytes]:
+    def _keyed(self, asked: ExecuteRequest, key: str) -> KeyedAction:
+        def run(action_id: str, resumed: bool) -> Awaitable[ActionAnswer]:
             self._new(action_id)
-            return result(action_id, resumed)
+            return self._run(asked.action, action_id, resumed=resumed)
 
         fingerprint = hashlib.sha256(msgspec.json.encode(asked.action, order="deterministic")).hexdigest()
         return self._replays.begin(key, fingerprint, run)
@@ -200,7 +177,9 @@ class ExecuteAction:
             answer = await self._executions.answer(asked)
         except KeyReused as error:
             return action_failed(error)
-        response = Response(answer.told(details=asked.details), answer.status, media_type="application/json")
+        response = Response(
+            answer.encode(details=asked.details), answer.status, media_type="application/json"
+        )
         if answer.code:
             response.headers[ERROR_HEADER] = answer.code
         return response

@@ -12,6 +12,7 @@ from starlette.responses import Response
 from glovebox import tracing
 from glovebox.box.box import Box
 from glovebox.box.events import EventLog
+from glovebox.box.replays import ActionAnswer
 from glovebox.errors import KeyReused, NoSuchCommand, OutputGone
 from glovebox.http.endpoints import Endpoint, Parameter, Reply
 from glovebox.http.responses import ErrorBody, action_failed
@@ -32,7 +33,7 @@ from glovebox.protocol.events import (
     Reset,
     Started,
 )
-from glovebox.server.execute import ActionAnswer, Executions, Running, decode_asked
+from glovebox.server.execute import Executions, Running, decode_asked
 
 #: Whoever is behind by more characters reads the rest from the log, in larger pieces and without memory.
 _MOST_WAITING = 262_144
@@ -81,7 +82,7 @@ async def _messages(
         failure = Failure(status=result.status, code=result.code, detail=detail, request_id=request_id)
         yield message("error", failure)
     else:
-        yield message("observation", result.told(details=details))
+        yield message("observation", result.encode(details=details))
 
 
 class _Follower:
