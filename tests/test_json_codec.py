@@ -24,7 +24,7 @@ from glovebox.json_codec import convert, decode_json, json_decoder, msgpack_deco
 from glovebox.errors import GloveboxError
 from glovebox.protocol.actions import CmdRunAction
 from glovebox.protocol.observations import CmdOutputObservation
-from glovebox.protocol.openhands import Codec
+from glovebox.protocol.openhands import Codec, decode_observation
 from glovebox.protocol.terminal import CommandInfo, SessionInfo
 from glovebox.protocol.window import Told as WindowTold
 
@@ -32,7 +32,7 @@ directory = pathlib.Path(sys.argv[1])
 codec = Codec([CmdRunAction], [CmdOutputObservation])
 WAYS = [
     lambda: codec.decode_action({"action": "run", "args": {"command": "true"}}),
-    lambda: codec.decode_observation({"observation": "run", "content": "", "extras": {"command": "true"}}),
+    lambda: decode_observation({"observation": "run", "extras": {"command": "true"}}, [CmdOutputObservation]),
     lambda: journal.load(str(directory / "journal"), str(directory)),
     lambda: BoxDirectory(directory).read(),
     lambda: decoded(b"{}", SessionInfo),

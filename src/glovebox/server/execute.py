@@ -29,7 +29,7 @@ from glovebox.http.responses import (
 )
 from glovebox.json_codec import json_decoder
 from glovebox.protocol.base import Action, Message
-from glovebox.protocol.openhands import Refusal
+from glovebox.protocol.openhands import Refusal, encode_observation
 from glovebox.protocol.terminal import CommandInfo
 from glovebox.server.tools import called_action
 
@@ -148,7 +148,7 @@ class Executions:
             )
         finally:
             del self._running[action_id]
-        told = self._box.codec.encode_observation(observation)
+        told = encode_observation(observation)
         told.update(beside)
         return ActionAnswer(
             status=200,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from glovebox.protocol.observations import ErrorObservation, SuccessObservation
-from glovebox.protocol.openhands import Codec
+from glovebox.protocol.openhands import encode_observation
 from glovebox.protocol.tools.base import TextPart, Tool, ToolCall, ToolResult
 from glovebox.protocol.tools.formats.base import (
     COMMON_IMAGES,
@@ -218,7 +218,6 @@ class OpenHandsFormat(Format):
 
     def __init__(self, chat: ChatFormat) -> None:
         self._chat = chat
-        self._codec = Codec()
 
     def call(self, item: dict[str, Any]) -> ToolCall | None:
         metadata = item.get("tool_call_metadata")
@@ -250,5 +249,5 @@ class OpenHandsFormat(Format):
         """The observation as an event, with the metadata of the call."""
         kind = ErrorObservation if result.is_error else SuccessObservation
         observation = result.observation or kind(content=result.text)
-        envelope = self._codec.encode_observation(observation)
+        envelope = encode_observation(observation)
         return {**envelope, "tool_call_metadata": item["tool_call_metadata"]}
