@@ -49,7 +49,7 @@ def manifest(path: Path) -> Manifest:
 
 
 def digest(path: Path) -> str:
-    """What tells a bundle from others with another content.
+    """Identifies a bundle by its content.
 
     Raises:
         NoBundle: it is none.

@@ -1,18 +1,20 @@
-"""Bounds for what a body may be: its size, and how deeply its JSON is nested."""
+"""Reads requests within bounds: bodies, query parameters, JSON; and answers those that are wrong."""
 
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 import msgspec
-from starlette.requests import Request
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Message, Receive
 
-from glovebox.errors import RequestError, TooDeep, TooLarge
+from glovebox.errors import GloveboxError, MethodNotAllowed, NotFound, RequestError, TooDeep, TooLarge
 from glovebox.http.endpoints import Handle
-from glovebox.http.responses import refused
+from glovebox.http.responses import error_response, invalid_request, refused, unexpected
 from glovebox.json_codec import json_decoder
 
 #: No message of the box is nested so deeply, and everything here can follow it so far.
@@ -187,3 +189,44 @@ async def body(request: Request, kind: type[T]) -> T:
         with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError):
             decode_json(bytes(data))  # it may be wrong in another way, and nested too deeply at that
         raise InvalidParameter("value_error", ("body",), str(error), None) from error
+
+
+_NO_ENDPOINT: dict[int, type[GloveboxError]] = {404: NotFound, 405: MethodNotAllowed}
+
+
+# How an application answers exceptions.
+
+
+async def _no_endpoint(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    kind = _NO_ENDPOINT.get(error.status_code, RequestError)
+    return error_response(error.status_code, kind(error.detail))
+
+
+async def _invalid_parameter(request: Request, error: Exception) -> Response:
+    assert isinstance(error, InvalidParameter)
+    return invalid_request(error.problem)
+
+
+async def _known_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, GloveboxError)
+    return refused(error)
+
+
+async def _disconnected(request: Request, error: Exception) -> Response:
+    """The client is gone, so this response is not read."""
+    return Response(status_code=400)
+
+
+async def unexpected_error(request: Request, error: Exception) -> Response:
+    """A defect."""
+    return unexpected()
+
+
+HANDLERS: dict[type[Exception], Callable[[Request, Exception], Awaitable[Response]]] = {
+    HTTPException: _no_endpoint,
+    InvalidParameter: _invalid_parameter,
+    GloveboxError: _known_error,
+    ClientDisconnect: _disconnected,
+    Exception: unexpected_error,
+}

@@ -1,4 +1,4 @@
-"""What browsers are told with every answer: run nothing, show it in no frame, guess no type."""
+"""Headers of every response: the id of the request, and what keeps browsers from running or framing it."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ REQUEST_ID_HEADER = "X-Request-ID"
 _HEADER = REQUEST_ID_HEADER.lower().encode()
 _ACCEPTED = re.compile(rb"[A-Za-z0-9._:-]{1,128}")
 #: What begins an answer, on HTTP and on a WebSocket that is accepted or refused.
-_REQUEST_BEGINNINGS = frozenset({"http.response.start", "websocket.accept", "websocket.http.response.start"})
+_BEGINNINGS = frozenset({"http.response.start", "websocket.accept", "websocket.http.response.start"})
 
-#: New ids are a number behind what tells this process from all others: nothing to wait for, no two alike.
+#: New ids are a random part of this process and a number.
 _PROCESS = os.urandom(6).hex()
 _numbers = itertools.count(1)
 
@@ -29,7 +29,6 @@ class RequestIds:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Give the request its id, and its answer the header."""
         if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
@@ -48,7 +47,7 @@ class RequestIds:
         header = (_HEADER, given)
 
         async def send_with_id(message: Message) -> None:
-            if message["type"] in _REQUEST_BEGINNINGS:
+            if message["type"] in _BEGINNINGS:
                 message = {**message, "headers": with_security([*message.get("headers", ()), header])}
             await send(message)
 
@@ -86,7 +85,6 @@ class SecurityHeaders:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Hand it on, and add them to the answer."""
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] in _BEGINNINGS:

@@ -14,8 +14,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from glovebox.errors import GloveboxError, WindowError
 from glovebox.http.endpoints import INVALID, Endpoint, Parameter, Reply
-from glovebox.http.faults import HANDLERS, unforeseen
-from glovebox.http.requests import InvalidParameter, body
+from glovebox.http.requests import HANDLERS, InvalidParameter, body, unexpected_error
 from glovebox.http.response_headers import RequestIds, SecurityHeaders
 from glovebox.http.responses import ErrorBody, error_response, json_response, refused
 from glovebox.hub.registry import WINDOWS
@@ -39,7 +38,7 @@ def create_hub_app(windows: Windows, sockets: ASGIApp, key: str) -> ASGIApp:
     guarded = Guard(
         routes, key=key, open_paths=[one.path for one in endpoints if one.open], socket_paths=[SOCKETS]
     )
-    all_of_it = ServerErrorMiddleware(Bearer(Boxes(guarded, windows)), handler=unforeseen)
+    all_of_it = ServerErrorMiddleware(Bearer(Boxes(guarded, windows)), handler=unexpected_error)
     return SecurityHeaders(all_of_it)
 
 
@@ -82,7 +81,7 @@ class Boxes:
         window_id = _window_id(scope)
         try:
             app = await self._windows.app(window_id) if window_id else None
-        except GloveboxError:  # which is told to those who have the key
+        except GloveboxError:  # the guarded application reports it
             app = None
         if app is None:
             await self._app(scope, receive, send)

@@ -39,7 +39,7 @@ class Remembered(Message):
 
 @dataclass(slots=True)
 class WindowEntry:
-    """A window. Times of its life are the clock's; those that are told are seconds since 1970."""
+    """A window. `since` and `heard` are times of the clock, `registered` and `seen` seconds since 1970."""
 
     id: str
     digest: str
@@ -87,7 +87,7 @@ class Registry:
     def register(
         self, said: Registration, known_id: str = "", known_secret: str = ""
     ) -> tuple[WindowEntry, str]:
-        """Take in a window, as the one that it was before if it proves that; and its secret.
+        """Register a window, with its earlier id if it proves that; the entry and its new secret.
 
         Raises:
             WindowError: there are too many.
@@ -169,7 +169,7 @@ class Registry:
     def look(self, late: float = 0.0) -> list[tuple[WindowEntry, str]]:
         """Windows that have been waited for long enough, and what there is to say of each.
 
-        `late`: for how long the hub itself stood still. Nobody was heard meanwhile, so it does not count.
+        `late`: for how long the hub itself stood still. Windows could not be heard meanwhile.
         """
         now, found = self._clock(), []
         for entry in self._entries.values():

@@ -37,10 +37,10 @@ Announce = Callable[[str, float, str], None]
 
 
 async def serve(settings: HubSettings, state: StateDir, announce: Announce) -> None:
-    """Serve until told to stop, and announce when it begins.
+    """Serve until a signal.
 
     Raises:
-        SettingsError: a variable that windows' boxes are told cannot be used.
+        SettingsError: a variable of windows' boxes cannot be used.
         StartupError: the port is taken, or the state cannot be written.
     """
     startup = Startup()
@@ -94,7 +94,7 @@ async def _looked_after(windows: Windows, settings: HubSettings) -> AsyncIterato
 
 
 def _settings_of(window: Window, key: str, settings: HubSettings) -> Settings:
-    """What a window's box is told."""
+    """The settings of a window's box."""
     flags = {"working_dir": window.folders[0].path} if window.folders else {}
     return box_settings.load(flags, {**settings.box_environment, "SESSION_API_KEY": key})
 
@@ -108,10 +108,10 @@ def _address(listener: socket.socket) -> str:
 
 
 def main(settings: HubSettings, announce: Announce) -> None:
-    """Serve until told to stop.
+    """Serve until a signal.
 
     Raises:
-        SettingsError: a variable that windows' boxes are told cannot be used.
+        SettingsError: a variable of windows' boxes cannot be used.
         StartupError: another hub has the state, the port is taken, or the state cannot be written.
     """
     state = StateDir(settings.state_dir)

@@ -94,7 +94,7 @@ class Sockets:
         self._server.on("disconnect", self._disconnected)
         self._server.on("hello", self._hello)
         self._server.on("changed", self._changed)
-        self._server.on("told", self._told)
+        self._server.on("told", self._report)
         self._server.on("leaving", self._leaving)
         self.app: ASGIApp = socketio.ASGIApp(self._server)
 
@@ -140,9 +140,9 @@ class Sockets:
             return False
         return True
 
-    async def _told(self, sid: str, data: Any = None, *more: Any) -> bool:
+    async def _report(self, sid: str, data: Any = None, *more: Any) -> bool:
         window = self._window(sid)
-        return window is not None and window.link.told(data)
+        return window is not None and window.link.report(data)
 
     async def _leaving(self, sid: str, data: Any = None, *more: Any) -> bool:
         window = self._window(sid)

@@ -60,7 +60,7 @@ class OpenWindow:
         self.box = WindowBox(self.link, lambda: settings(registry.window(entry)), turns)
         self.peer: Peer | None = None
         #: The last state that was logged.
-        self.told = ""
+        self.logged = ""
 
     def __str__(self) -> str:
         return f"{self.entry.id} ({self.entry.registration.name!r})"
@@ -243,8 +243,8 @@ class Windows:
 
     def _log_state(self, window: OpenWindow) -> None:
         state = self._registry.status(window.entry)
-        if state != window.told:
-            window.told = state
+        if state != window.logged:
+            window.logged = state
             log.info("Window %s is %s", window, state)
 
     async def _save(self) -> None:

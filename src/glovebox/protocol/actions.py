@@ -33,7 +33,7 @@ class NullAction(Action[NullObservation]):
 
 
 class CmdRunAction(Action[CmdOutputObservation]):
-    """Run a command in a persistent shell, or talk to the one that is running."""
+    """Run a command in a persistent shell, or send input to the running one."""
 
     action: ClassVar[str] = "run"
     message_template: ClassVar[str] = "Running command: {0.command}"
@@ -56,7 +56,7 @@ class CmdRunAction(Action[CmdOutputObservation]):
 
     @classmethod
     def refused(cls, args: dict[str, Any], problem: str) -> Observation:
-        """Whatever goes wrong with a command is told in an observation."""
+        """Errors of a command are observations."""
         return ErrorObservation(content=problem)
 
 

@@ -36,8 +36,8 @@ class ActionStarted(Event):
 class ActionOutput(Event):
     """Text an action printed.
 
-    `offset` and `end` say which bytes of the output it stands for, so that whoever lost the connection can go
-    on at the `end` of the last one: `/commands/{command_id}/output?offset=`.
+    `offset` and `end` say which bytes of the output it stands for, so that a client can continue at
+    the `end` of the last one after a lost connection: `/commands/{command_id}/output?offset=`.
     """
 
     event: ClassVar[str] = "output"
@@ -90,7 +90,7 @@ class ActionFinished(Event):
 
 
 class CommandFinished(Event):
-    """A command ended, with its bill. The action that asked for it may have been answered long before."""
+    """A command ended, with its bill. Its action may have been answered long before."""
 
     event: ClassVar[str] = "command_ended"
     command: CommandInfo
@@ -179,6 +179,6 @@ class Missed(Message):
 
 
 class Reset(Message):
-    """The box was restarted: events begin anew, and some may never have been told."""
+    """The box was restarted: events begin anew, and some may never have been sent."""
 
     boot: str

@@ -75,7 +75,7 @@ class GrepMatch(Message):
 class GrepObservation(Observation):
     """Lines that match, in order of path (bytewise) and line; `content` shows them as `path:line:text`.
 
-    A page may end before its `limit` when it is very long; `next_offset` tells where to go on.
+    A page may end before its `limit` when it is very long; `next_offset` is where to go on.
     """
 
     observation: ClassVar[str] = "grep"
@@ -208,7 +208,7 @@ class DeleteAction(Action[DeleteObservation]):
 
 
 class MkdirObservation(Observation):
-    """A directory is there; `created` tells whether it was not before."""
+    """A directory is there; `created` is false if it was before."""
 
     observation: ClassVar[str] = "mkdir"
     path: str
@@ -220,7 +220,7 @@ class MkdirObservation(Observation):
 
 
 class MkdirAction(Action[MkdirObservation]):
-    """Make a directory, and its parents unless told not to."""
+    """Make a directory, and its parents unless `parents` is false."""
 
     action: ClassVar[str] = "mkdir"
     message_template: ClassVar[str] = "Making the directory: {0.path}"

@@ -24,7 +24,7 @@ class NullObservation(Observation):
 
 
 class CmdOutputMetadata(Message):
-    """What the shell's prompt tells after a command; -1 means still running or unknown."""
+    """The shell's state after a command; -1 means still running or unknown."""
 
     exit_code: int = -1
     pid: int = -1
@@ -200,7 +200,7 @@ class MicroagentKnowledge(Message):
 
 
 class RecallObservation(Observation):
-    """Context the agent asked for."""
+    """Context that the agent requested."""
 
     observation: ClassVar[str] = "recall"
     recall_type: str

@@ -262,7 +262,7 @@ def _seconds(timeout: Any) -> Any:
 
 
 def _check_metadata(envelope: dict[str, Any]) -> None:
-    """Metadata is not used here, but a client that sends it broken has to hear of it."""
+    """Metadata is not used here, but a client that sends it malformed gets an error."""
     source = envelope.get("source", "agent")
     if not (isinstance(source, str) and source in SOURCES):
         raise WrongArguments(f"{source!r} is not a valid EventSource")

@@ -18,7 +18,7 @@ class PageInfo(Message):
 
 
 class BrowserInfo(Message):
-    """The browser: `stopped` until a page is asked for."""
+    """The browser: `stopped` until the first page is opened."""
 
     state: BrowserState
     #: Of Chromium.
@@ -70,7 +70,7 @@ class McpServerInfo(Message):
     transport: Literal["stdio", "sse", "http"]
     #: The program, or the address without what may be secret.
     target: str
-    #: The names of the variables that it was given; their values are told to nobody.
+    #: The names of the variables that it was given; their values stay secret.
     env: list[str]
     #: `posted` by a client, or of the configuration `file`.
     source: Literal["posted", "file"]

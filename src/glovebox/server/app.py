@@ -17,8 +17,7 @@ from glovebox.box.box import Box
 from glovebox.box.plugins import Plugins
 from glovebox.box.startup import StartupReport
 from glovebox.http.endpoints import INVALID, Endpoint, Parameter, Reply, Socket
-from glovebox.http.faults import HANDLERS
-from glovebox.http.requests import limited
+from glovebox.http.requests import HANDLERS, limited
 from glovebox.http.response_headers import POLICY, REQUEST_ID_HEADER, RequestIds
 from glovebox.http.responses import ERROR_HEADER, NEXT_HEADER, ErrorBody, json_response, to_json
 from glovebox.http.sse import EVENTS, described
@@ -151,7 +150,7 @@ def _execute(box: Box) -> list[Endpoint]:
             "POST", "/execute_action", ExecuteAction(executions).__call__, "Carry out an action",
             {200: observation, **answers},
             description="The same `idempotency_key` again gives the same answer and does not run the action "
-            "again. With `details` the answer also tells the action's id, timing and command. In place of an "
+            "again. With `details` the answer also has the action's id, timing and command. In place of an "
             "action there may be a tool call as `/tools/call` takes it.",
             body=body,
         ),

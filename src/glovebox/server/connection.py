@@ -1,4 +1,4 @@
-"""A connection to the server, with limits that hold before anybody has shown a key.
+"""A connection to the server, with limits that hold before a key was shown.
 
 The head of a request has a limit of size and of time, and reading it takes time in proportion to its size.
 Connections that have shown no key are counted: when there are too many, the oldest make room.
@@ -34,7 +34,7 @@ _FRESH = 5.0
 
 
 class ConnectionLimits(msgspec.Struct, frozen=True):
-    """What is taken from callers before their key is known."""
+    """What the server accepts on a connection before a valid key."""
 
     header_bytes: int
     url_bytes: int
@@ -44,7 +44,7 @@ class ConnectionLimits(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, settings: Settings) -> ConnectionLimits:
-        """Those that were asked for."""
+        """The limits of these settings."""
         return cls(
             header_bytes=settings.max_header_size,
             url_bytes=settings.max_url_size,
@@ -110,7 +110,7 @@ class BoundedConnection(HttpToolsProtocol):
         self._unfinished = self._piece = 0
         #: Smaller requests are within all limits.
         self._smallest = min(limits.url_bytes, limits.header_bytes)
-        #: Set while the head of a request is awaited, and while somebody who was refused is.
+        #: Set while the head of a request is awaited, and after a refusal.
         self._timer: asyncio.TimerHandle | None = None
         self._problem: RequestError | None = None
         self._is_refused = False
@@ -127,7 +127,7 @@ class BoundedConnection(HttpToolsProtocol):
         self._stop_timer()
         self.app_state = {}
 
-    # What the transport tells.
+    # Called by the transport.
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -136,12 +136,10 @@ class BoundedConnection(HttpToolsProtocol):
         self._timer = self.loop.call_later(self._limits.head_seconds, self._too_late)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Nobody is there any more."""
         self.forget()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Read on, unless it is too much."""
         if self._is_refused:
             return
         self._piece = len(data)
@@ -150,7 +148,7 @@ class BoundedConnection(HttpToolsProtocol):
         if self._unfinished or self._is_in_head():
             self._bound_rest()
 
-    # What the parser tells.
+    # Called by the parser.
 
     def on_headers_complete(self) -> None:
         """The head of a request is there."""
@@ -197,7 +195,7 @@ class BoundedConnection(HttpToolsProtocol):
             if not cast("Any", self.transport.get_protocol()).handshake_initiated:
                 self._refuse(_MALFORMED, RequestError("A WebSocket cannot be opened like this."))
 
-    # What becomes of those who ask for too much.
+    # Refusals.
 
     def send_400_response(self, msg: str) -> None:
         """Refuse what the parser could not read, or was not allowed to."""

@@ -50,7 +50,7 @@ class Details(Message):
 
 
 class Running(msgspec.Struct):
-    """An action under way, for those who follow it."""
+    """An action under way, for clients that follow it."""
 
     id: str
     #: The number of the last event before it.
@@ -60,7 +60,7 @@ class Running(msgspec.Struct):
 
 
 class Executions:
-    """Carries out what is asked for, with the memory of what was already answered."""
+    """Carries out actions, and remembers the answers to those with an idempotency key."""
 
     def __init__(self, box: Box) -> None:
         self._box = box
@@ -69,7 +69,7 @@ class Executions:
         self._tasks: set[asyncio.Task[ActionAnswer]] = set()
 
     async def answer(self, asked: ExecuteRequest) -> ActionAnswer:
-        """Carry out an action, or tell again how it ended.
+        """Carry out an action, or repeat the answer to it.
 
         Raises:
             KeyReused: the key belongs to another action.
@@ -103,7 +103,7 @@ class Executions:
 
     def _task(self, work: Coroutine[Any, Any, ActionAnswer]) -> asyncio.Task[ActionAnswer]:
         task = asyncio.create_task(work)
-        self._tasks.add(task)  # a follower may go away, and nobody else would hold it
+        self._tasks.add(task)  # the event loop holds no reference, and the client may go away
         task.add_done_callback(self._tasks.discard)
         return task
 
@@ -148,12 +148,11 @@ class Executions:
             )
         finally:
             del self._running[action_id]
-        told = encode_observation(observation)
-        told.update(beside)
+        envelope = encode_observation(observation) | beside
         return ActionAnswer(
             status=200,
             action=running.action,
-            body=msgspec.Raw(to_json(told)),
+            body=msgspec.Raw(to_json(envelope)),
             details=_details(call, started),
         )
 
@@ -216,7 +215,7 @@ _DECODER = json_decoder(ExecuteRequest)
 
 
 async def decode_asked(request: Request) -> ExecuteRequest | Response:
-    """What is asked for, or the answer that says what is wrong with it."""
+    """The decoded request, or the response that says what is wrong with it."""
     body = await request.body()
     if not _is_json(request.headers.get("content-type")):
         return invalid_request(_not_an_object(body))

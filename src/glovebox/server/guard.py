@@ -180,7 +180,7 @@ class Guard:
 
 
 def _key_of_query(scope: Scope) -> tuple[str | None, Scope]:
-    """The key in the query, and the scope without it: nobody behind can tell or log it."""
+    """The key in the query, and the scope without it, so that it is not logged."""
     query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
     given = next((value for name, value in query if name == KEY_PARAMETER), None)
     rest = urlencode([pair for pair in query if pair[0] != KEY_PARAMETER])

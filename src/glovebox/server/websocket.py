@@ -15,7 +15,7 @@ from glovebox.server.connection import CONNECTION, BoundedConnection
 
 
 class WebSocketConnection(WebSocketsSansIOProtocol):
-    """uvicorn's protocol; the connection that it came from hears of its end."""
+    """uvicorn's protocol. It takes the HTTP connection that it came from off the books at its end."""
 
     def __init__(self, *, app_state: dict[str, Any], **parts: Any) -> None:
         super().__init__(app_state=app_state, **parts)
@@ -24,7 +24,6 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
         self.conn.reject = self._reject  # type: ignore[method-assign]
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Nobody is there any more."""
         self._connection.forget()
         super().connection_lost(exc)
 

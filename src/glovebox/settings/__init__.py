@@ -38,7 +38,7 @@ from glovebox.settings.declaration import (
 
 MessageT = TypeVar("MessageT", bound=msgspec.Struct)
 
-#: Where something could be served and is not to be.
+#: Stands for a port that is not served.
 NO_PORT = -1
 
 
@@ -64,7 +64,7 @@ def current_user() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Everything a box can be told."""
+    """All settings of a box."""
 
     port: int = setting(
         8000, flag="PORT", variable="GLOVEBOX_PORT", parse=parse_port, metavar="PORT",

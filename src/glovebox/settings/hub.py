@@ -1,4 +1,4 @@
-"""What a hub can be told, by flags and by the environment."""
+"""The settings of a hub."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from glovebox.settings.declaration import (
     setting,
 )
 
-#: What the hub and the boxes that windows are can be told by the environment of the hub, as any box can.
+#: Settings of a box that also apply to the hub and to windows as boxes; read from the hub's environment.
 BOX_VARIABLES = (
     "NO_CHANGE_TIMEOUT_SECONDS",
     "GLOVEBOX_MAX_UPLOAD_SIZE",
@@ -50,7 +50,7 @@ def parse_duration(text: str) -> float:
 
 @dataclass(frozen=True, slots=True)
 class HubSettings:
-    """Everything a hub can be told."""
+    """All settings of a hub."""
 
     port: int = setting(
         8790, flag="PORT", variable="GLOVEBOX_HUB_PORT", parse=parse_port, metavar="PORT",
@@ -88,7 +88,7 @@ class HubSettings:
         help="Log one JSON object per line.",
     )  # fmt: skip
 
-    #: What the windows' boxes are told.
+    #: The environment of windows' boxes.
     box_environment: Mapping[str, str] = dataclasses.field(default_factory=dict, repr=False)
 
 

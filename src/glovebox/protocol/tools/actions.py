@@ -90,7 +90,7 @@ def own_action(name: str, arguments: dict[str, Any]) -> Action[Any]:
 
 
 def run_action(values: dict[str, Any]) -> Action[Any]:
-    """Who gives a time limit wants to wait for the end, and not to hear after some seconds of silence.
+    """With a time limit, the model waits for the end, also through a silence.
 
     Keys are for what is running, whether or not the model says so.
     """
@@ -266,7 +266,7 @@ def _input_schema(entry: ToolEntry) -> dict[str, Any]:
 
 
 def _property(argument: Argument, field: msgspec.structs.FieldInfo | None) -> dict[str, Any]:
-    """What a model is told of a field. One that may be null need not be given, which says enough."""
+    """The schema of an argument. It does not mention null: an argument that may be null is optional."""
     schema = argument.schema
     if schema is None:
         assert field is not None

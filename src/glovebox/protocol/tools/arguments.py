@@ -26,7 +26,7 @@ def checked(tool: str, schema: dict[str, Any], given: dict[str, Any]) -> dict[st
     """The arguments with the types of the schema; those that are null are as good as not given.
 
     Raises:
-        WrongToolArguments: some are unknown, missing or cannot be used; the text tells of all of them.
+        WrongToolArguments: some are unknown, missing or cannot be used; the text names all of them.
     """
     properties: dict[str, dict[str, Any]] = schema["properties"]
     given = {name: value for name, value in given.items() if value is not None}
@@ -250,7 +250,7 @@ def _likeness(given: list[str], candidate: str, others: tuple[str, ...]) -> floa
     spelling = difflib.SequenceMatcher(None, joined, "".join(its)).ratio()
     shared = set(given) & set(its)
     whole = 0.9 if shared and shared >= set(its) else 0.8 if shared and shared >= set(given) else 0.0
-    # The earlier a word stands, the more it tells: search_files searches, read_file reads.
+    # The earlier a word stands, the more it counts: search_files searches, read_file reads.
     elsewhere = max((0.75 - 0.01 * at for at, word in enumerate(given) if word in others), default=0.0)
     return max(spelling, whole, elsewhere)
 

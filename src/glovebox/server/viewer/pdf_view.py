@@ -75,7 +75,7 @@ def pdf_view(shown: ViewedFile, reader: PdfReader) -> Response:
 
 
 def pdf_picture(shown: ViewedFile, reader: PdfReader, number: int, version: str) -> Response:
-    """A page of a PDF, if that is still the one that was opened. Blocks.
+    """A page of a PDF, unless the file was changed since it was opened. Blocks.
 
     Raises:
         PdfFailed: the page cannot be drawn.

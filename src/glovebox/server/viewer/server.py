@@ -1,6 +1,6 @@
 """The file viewer: a page that shows an image or a PDF, served on loopback for the browser in the box.
 
-It has no key: whoever knows its address can use it. So the address has an unguessable part, and is written
+It has no key: the address is enough to use it. So the address has an unguessable part, and is written
 where only the sandbox user can read it.
 """
 
@@ -94,7 +94,7 @@ def viewer_app(pools: Pools, reader: PdfReader) -> Starlette:
             return no_picture(403, "Access Denied")
         path, number, version = (request.query_params.get(name, "") for name in ("path", "number", "version"))
         if not (suffix(path) == ".pdf" and _NUMBER.fullmatch(number)):
-            return no_picture(400, "A page is asked for by the path of a PDF and a number.")
+            return no_picture(400, "Name a page by the path of a PDF and a number.")
         try:
             shown = await pools.user.run(open_file, path)
             return await pools.pdfs.run(pdf_picture, shown, reader, int(number), version)
@@ -118,7 +118,7 @@ def viewer_app(pools: Pools, reader: PdfReader) -> Starlette:
 
 
 class BelowToken:
-    """ASGI middleware: an application below a path that nobody can guess, and nothing anywhere else."""
+    """ASGI middleware: an application below a path that cannot be guessed, and 404 everywhere else."""
 
     def __init__(self, app: ASGIApp, token: str) -> None:
         self._app = app
@@ -158,7 +158,7 @@ class ViewerServer:
         """`user_id`: the sandbox user, if that is not the server's own."""
         self.port: int | None = None
         self._token = secrets.token_urlsafe(32)
-        # Its own, since it outlives the box: somebody may look at a file while commands are ended.
+        # Its own, since it outlives the box: a file may be viewed while commands are ended.
         pages = Threads("glovebox-viewer", 1)
         user = Threads("glovebox-viewer-user", 1, partial(_assume, user_id)) if user_id else pages
         self._pools = Pools(user, pages, Threads("glovebox-viewer-pdf", _PDFS_AT_ONCE))
@@ -184,7 +184,7 @@ class ViewerServer:
 
     @property
     def url(self) -> str:
-        """Where the browser in the box finds it. Whoever knows it can see files, so it is not logged."""
+        """Where the browser in the box finds it. It gives access to files, so it is not logged."""
         return f"http://localhost:{self.port}/{self._token}"
 
     async def start(self, listener: socket.socket) -> None:
