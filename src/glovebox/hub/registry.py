@@ -237,31 +237,14 @@ class Registry:
     # Over a restart.
 
     def remembered(self) -> list[Remembered]:
-        return [
-            Remembered(
-                id=one.id,
-                digest=one.digest,
-                registration=one.registration,
-                registered=one.registered,
-                seen=one.seen,
-            )
-            for one in self._entries.values()
-        ]
+        names = Remembered.__struct_fields__
+        return [Remembered(**{name: getattr(one, name) for name in names}) for one in self._entries.values()]
 
     def recall(self, kept: Iterable[Remembered]) -> None:
         """Take over what an earlier hub knew; the windows have the grace time to come back."""
         now = self._clock()
         for one in list(kept)[: self._most]:
-            self._entries[one.id] = WindowEntry(
-                id=one.id,
-                digest=one.digest,
-                registration=one.registration,
-                registered=one.registered,
-                seen=one.seen,
-                since=now,
-                heard=now,
-                met=True,
-            )
+            self._entries[one.id] = WindowEntry(**structs.asdict(one), since=now, heard=now, met=True)
 
     def _silent_from(self, entry: WindowEntry) -> float:
         return entry.heard + MISSED_HEARTBEATS * self.heartbeat_seconds

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 import msgspec
@@ -117,24 +117,23 @@ class Sockets:
             self._windows.disconnected(*held)
 
     async def _hello(self, sid: str, data: Any = None, *more: Any) -> bool:
-        window = self._window(sid)
-        hello = _understood(data, Hello)
-        if window is None or hello is None:
-            return False
-        try:
-            await self._windows.hello(window, hello)
-        except InvalidParameter as error:
-            log.warning("Window %s cannot have such folders: %s", window, error)
-            return False
-        return True
+        return await self._apply(sid, data, Hello, self._windows.hello)
 
     async def _changed(self, sid: str, data: Any = None, *more: Any) -> bool:
-        window = self._window(sid)
-        changed = _understood(data, Changed)
-        if window is None or changed is None:
+        return await self._apply(sid, data, Changed, self._windows.changed)
+
+    async def _apply(
+        self,
+        sid: str,
+        data: Any,
+        kind: type[MessageT],
+        apply: Callable[[OpenWindow, MessageT], Awaitable[None]],
+    ) -> bool:
+        window, message = self._window(sid), _understood(data, kind)
+        if window is None or message is None:
             return False
         try:
-            await self._windows.changed(window, changed)
+            await apply(window, message)
         except InvalidParameter as error:
             log.warning("Window %s cannot have such folders: %s", window, error)
             return False

@@ -320,25 +320,8 @@ class LoopRecoveryAction(Action[NullObservation]):
 
 
 OPENHANDS_ACTIONS: tuple[type[Action[Any]], ...] = (
-    NullAction,
-    CmdRunAction,
-    IPythonRunCellAction,
-    BrowseURLAction,
-    BrowseInteractiveAction,
-    FileReadAction,
-    FileWriteAction,
-    FileEditAction,
-    AgentThinkAction,
-    AgentFinishAction,
-    AgentRejectAction,
-    AgentDelegateAction,
-    RecallAction,
-    ChangeAgentStateAction,
-    MessageAction,
-    SystemMessageAction,
-    CondensationAction,
-    CondensationRequestAction,
-    MCPAction,
-    TaskTrackingAction,
-    LoopRecoveryAction,
-)
+    NullAction, CmdRunAction, IPythonRunCellAction, BrowseURLAction, BrowseInteractiveAction, FileReadAction,
+    FileWriteAction, FileEditAction, AgentThinkAction, AgentFinishAction, AgentRejectAction,
+    AgentDelegateAction, RecallAction, ChangeAgentStateAction, MessageAction, SystemMessageAction,
+    CondensationAction, CondensationRequestAction, MCPAction, TaskTrackingAction, LoopRecoveryAction,
+)  # fmt: skip

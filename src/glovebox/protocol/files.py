@@ -231,10 +231,5 @@ class MkdirAction(Action[MkdirObservation]):
 
 FILE_ACTIONS = (GlobAction, GrepAction, StatAction, MoveAction, DeleteAction, MkdirAction)
 FILE_OBSERVATIONS = (
-    GlobObservation,
-    GrepObservation,
-    StatObservation,
-    MoveObservation,
-    DeleteObservation,
-    MkdirObservation,
-)
+    GlobObservation, GrepObservation, StatObservation, MoveObservation, DeleteObservation, MkdirObservation,
+)  # fmt: skip

@@ -226,26 +226,12 @@ class RecallObservation(Observation):
 
 
 OBSERVATIONS: tuple[type[Observation], ...] = (
-    NullObservation,
-    CmdOutputObservation,
-    IPythonRunCellObservation,
-    BrowserOutputObservation,
-    FileReadObservation,
-    FileWriteObservation,
-    FileEditObservation,
-    AgentDelegateObservation,
-    SuccessObservation,
-    ErrorObservation,
-    AgentStateChangedObservation,
-    UserRejectObservation,
-    AgentCondensationObservation,
-    AgentThinkObservation,
-    RecallObservation,
-    MCPObservation,
-    FileDownloadObservation,
-    TaskTrackingObservation,
-    LoopDetectionObservation,
-)
+    NullObservation, CmdOutputObservation, IPythonRunCellObservation, BrowserOutputObservation,
+    FileReadObservation, FileWriteObservation, FileEditObservation, AgentDelegateObservation,
+    SuccessObservation, ErrorObservation, AgentStateChangedObservation, UserRejectObservation,
+    AgentCondensationObservation, AgentThinkObservation, RecallObservation, MCPObservation,
+    FileDownloadObservation, TaskTrackingObservation, LoopDetectionObservation,
+)  # fmt: skip
 
 
 #: The contract's limit for the output of a command, in characters.

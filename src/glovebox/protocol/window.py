@@ -395,25 +395,10 @@ class Succeeded(Telling, tag="succeeded"):
 
 #: Why a window refuses or fails.
 FailureCode = Literal[
-    "not_found",
-    "is_directory",
-    "not_directory",
-    "exists",
-    "not_empty",
-    "outside_workspace",
-    "no_folder",
-    "untrusted",
-    "unsaved_changes",
-    "changed_meanwhile",
-    "not_saved",
-    "busy",
-    "no_session",
-    "bad_pattern",
-    "paused",
-    "disconnected",
-    "unsupported",
-    "failed",
-]
+    "not_found", "is_directory", "not_directory", "exists", "not_empty", "outside_workspace", "no_folder",
+    "untrusted", "unsaved_changes", "changed_meanwhile", "not_saved", "busy", "no_session", "bad_pattern",
+    "paused", "disconnected", "unsupported", "failed",
+]  # fmt: skip
 
 
 class Failed(Telling, tag="failed"):

@@ -38,15 +38,8 @@ KEY_SECONDS = 10.0
 FOREIGN = frozenset({"cross-site", "same-site"})
 #: Endings that are never public names: mDNS, container engines, clusters.
 LOCAL_SUFFIXES = (
-    ".localhost",
-    ".local",
-    ".internal",
-    ".docker",
-    ".svc",
-    ".cluster.local",
-    ".lan",
-    ".home.arpa",
-)
+    ".localhost", ".local", ".internal", ".docker", ".svc", ".cluster.local", ".lan", ".home.arpa",
+)  # fmt: skip
 
 
 class Guard:
