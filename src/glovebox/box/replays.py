@@ -37,7 +37,6 @@ class ActionAnswer(Message):
         return memoryview(self.body).nbytes + memoryview(self.details).nbytes
 
     def encode(self, *, details: bool) -> bytes:
-        """The body of the response."""
         body = bytes(self.body)
         if not details or self.code:
             return body
@@ -151,7 +150,6 @@ class Replays:
             self._total -= entry.answer.size
 
     def _load(self, file: LineFile) -> None:
-        """Take over what an earlier server left."""
         root = os.path.dirname(file.path)
         for line in [*read_lines(_former(file), root, _decode), *read_lines(file.path, root, _decode)]:
             entry = self._kept.get(line.key)

@@ -92,12 +92,10 @@ class WindowLink:
 
     @property
     def window(self) -> Window:
-        """The window, as it is now."""
         return self._window()
 
     @property
     def outstanding(self) -> int:
-        """How many orders are under way."""
         return len(self._orders)
 
     async def do(
@@ -130,7 +128,6 @@ class WindowLink:
             self._forget(pending)
 
     def _check(self) -> None:
-        """That the window can be asked."""
         if self._ended is not None:
             raise self._ended()
         window = self.window
@@ -194,7 +191,6 @@ class WindowLink:
             await self._cancel(order_id)
 
     def end(self, kind: type[WindowError], why: str) -> None:
-        """The window is gone for good."""
         self._ended = lambda: kind(why)
         self.disconnected()
         for pending in list(self._orders.values()):

@@ -150,12 +150,10 @@ class Registry:
         entry.since = self._clock()
 
     def changed(self, entry: WindowEntry, *, paused: bool, trusted: bool, folders: list[Folder]) -> None:
-        """Something about it is different now."""
         entry.paused = paused
         entry.registration = structs.replace(entry.registration, trusted=trusted, folders=folders)
 
     def heartbeat(self, entry: WindowEntry) -> None:
-        """Its main thread has just answered."""
         entry.heard = self._clock()
         entry.seen = self._wall()
         entry.silent = False
@@ -214,7 +212,6 @@ class Registry:
         return entry
 
     def entries(self) -> list[WindowEntry]:
-        """All of them, the oldest first."""
         return list(self._entries.values())
 
     def status(self, entry: WindowEntry) -> WindowStatus:
@@ -225,7 +222,6 @@ class Registry:
         return "paused" if entry.paused else "connected"
 
     def window(self, entry: WindowEntry) -> Window:
-        """The window as it is listed."""
         said = entry.registration
         return Window(
             id=entry.id, name=said.name, folders=said.folders, vscode_version=said.vscode_version,

@@ -21,7 +21,7 @@ from glovebox.hub.windows import Windows
 from glovebox.protocol.window import Window
 from glovebox.secret_environment import forbid_inspection
 from glovebox.server import port
-from glovebox.server.connection import ConnectionLimits, bounded
+from glovebox.server.connection import bounded
 from glovebox.server.port import address_of, bind
 from glovebox.server.uvicorn import serve_app
 from glovebox.settings import Settings
@@ -44,7 +44,7 @@ async def serve(settings: HubSettings, state: StateDir, announce: Announce) -> N
         StartupError: the port is taken, or the state cannot be written.
     """
     startup = Startup()
-    limits = ConnectionLimits.of(box_settings.load({}, settings.box_environment))
+    limits = box_settings.load({}, settings.box_environment)
     raise_limit()
     listener = bind(settings.host, settings.port, "hub")
     address = _address(listener)
@@ -94,7 +94,6 @@ async def _looked_after(windows: Windows, settings: HubSettings) -> AsyncIterato
 
 
 def _settings_of(window: Window, key: str, settings: HubSettings) -> Settings:
-    """The settings of a window's box."""
     flags = {"working_dir": window.folders[0].path} if window.folders else {}
     return box_settings.load(flags, {**settings.box_environment, "SESSION_API_KEY": key})
 

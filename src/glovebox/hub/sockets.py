@@ -99,7 +99,6 @@ class Sockets:
         self.app: ASGIApp = socketio.ASGIApp(self._server)
 
     async def close(self) -> None:
-        """End what runs beside the connections."""
         await self._server.shutdown()
 
     async def _connect(self, sid: str, environ: Any, auth: Any = None) -> None:

@@ -171,7 +171,6 @@ class Windows:
         return window
 
     async def hello(self, window: OpenWindow, hello: Hello) -> None:
-        """The window introduces itself on its socket."""
         await self.changed(window, Changed(paused=hello.paused, trusted=hello.trusted, folders=hello.folders))
         await window.link.hello(hello.orders)
 
@@ -189,7 +188,6 @@ class Windows:
             self._background(self._save())
 
     def leave(self, window: OpenWindow, reason: str) -> None:
-        """The user ends the connection."""
         said = reason.strip() or "Its user has disconnected it."
         self._remove(window.entry, WindowLeft, said)
         self._background(self._save())

@@ -47,7 +47,6 @@ class CmdOutputObservation(Observation):
 
     @property
     def success(self) -> bool:
-        """Whether the command ended with status 0."""
         return self.metadata.exit_code == 0
 
 

@@ -131,12 +131,10 @@ class Codec:
 
     @property
     def actions(self) -> dict[str, type[Action[Any]]]:
-        """Every action by its wire name."""
         return dict(self._actions)
 
     @property
     def observations(self) -> dict[str, type[Observation]]:
-        """Every observation by its wire name."""
         return dict(self._observations)
 
     def decode_action(self, envelope: dict[str, Any]) -> Action[Any]:
@@ -274,7 +272,6 @@ def _check_metadata(envelope: dict[str, Any]) -> None:
 
 
 def _modernize_command_output(fields: dict[str, Any]) -> None:
-    """Move extras of older servers to the metadata."""
     moved = {
         new: fields[old] for old, new in (("exit_code", "exit_code"), ("command_id", "pid")) if old in fields
     }

@@ -23,7 +23,7 @@ from glovebox.http.responses import ERROR_HEADER, NEXT_HEADER, ErrorBody, json_r
 from glovebox.http.sse import EVENTS, described
 from glovebox.protocol.base import Message
 from glovebox.protocol.status import PluginInfo
-from glovebox.server.execute import ExecuteAction, Executions
+from glovebox.server.execute import Executions
 from glovebox.server.guard import KEY_HEADER, Guard
 from glovebox.server.openapi import docs_page, openapi
 from glovebox.server.streaming import ExecuteActionStream, event_endpoint
@@ -147,7 +147,7 @@ def _execute(box: Box) -> list[Endpoint]:
     )
     return [
         Endpoint(
-            "POST", "/execute_action", ExecuteAction(executions).__call__, "Carry out an action",
+            "POST", "/execute_action", executions.respond, "Carry out an action",
             {200: observation, **answers},
             description="The same `idempotency_key` again gives the same answer and does not run the action "
             "again. With `details` the answer also has the action's id, timing and command. In place of an "

@@ -12,8 +12,6 @@ import resource
 from collections import OrderedDict
 from typing import Any, cast
 
-import msgspec
-
 from glovebox.errors import HeadersTooLarge, RequestError, RequestTimeout, UrlTooLong
 from glovebox.http.response_headers import HEADERS
 from glovebox.http.responses import error_response
@@ -31,27 +29,6 @@ _MALFORMED = 400
 _LINGER = 2.0
 #: Who came more recently than this may still be about to send a request.
 _FRESH = 5.0
-
-
-class ConnectionLimits(msgspec.Struct, frozen=True):
-    """What the server accepts on a connection before a valid key."""
-
-    header_bytes: int
-    url_bytes: int
-    body_bytes: int
-    head_seconds: float
-    connections: int
-
-    @classmethod
-    def of(cls, settings: Settings) -> ConnectionLimits:
-        """The limits of these settings."""
-        return cls(
-            header_bytes=settings.max_header_size,
-            url_bytes=settings.max_url_size,
-            body_bytes=settings.max_body_size,
-            head_seconds=settings.request_head_seconds,
-            connections=settings.connections_per_peer,
-        )
 
 
 class Strangers:
@@ -75,7 +52,6 @@ class Strangers:
             self._drop(next(iter(self._all)))
 
     def remove(self, connection: BoundedConnection) -> None:
-        """One that was let in, or is gone."""
         if connection in self._all:
             del self._all[connection]
             peer = self._peers[connection.peer]
@@ -98,18 +74,18 @@ class BoundedConnection(HttpToolsProtocol):
         app_state: dict[str, Any],
         _loop: asyncio.AbstractEventLoop | None = None,
         *,
-        limits: ConnectionLimits,
+        settings: Settings,
         strangers: Strangers,
     ) -> None:
         super().__init__(config, server_state, {**app_state, CONNECTION: self}, _loop)
         self.peer, self.made = "", self.loop.time()
-        self._limits = limits
+        self._settings = settings
         self._strangers = strangers
         self._is_known = False
         #: What was received since the last part of a request was complete, and what was received last.
         self._unfinished = self._piece = 0
         #: Smaller requests are within all limits.
-        self._smallest = min(limits.url_bytes, limits.header_bytes)
+        self._smallest = min(settings.max_url_size, settings.max_header_size)
         #: Set while the head of a request is awaited, and after a refusal.
         self._timer: asyncio.TimerHandle | None = None
         self._problem: RequestError | None = None
@@ -133,7 +109,7 @@ class BoundedConnection(HttpToolsProtocol):
         super().connection_made(transport)
         self.peer = self.client[0] if self.client else ""
         self._strangers.add(self)
-        self._timer = self.loop.call_later(self._limits.head_seconds, self._too_late)
+        self._timer = self.loop.call_later(self._settings.request_head_seconds, self._too_late)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.forget()
@@ -151,7 +127,6 @@ class BoundedConnection(HttpToolsProtocol):
     # Called by the parser.
 
     def on_headers_complete(self) -> None:
-        """The head of a request is there."""
         if self._unfinished + self._piece > self._smallest:  # so it may be too large
             self._check_head()
         self._unfinished = self._discarded = 0
@@ -164,10 +139,10 @@ class BoundedConnection(HttpToolsProtocol):
         super().on_body(body)
         if self._is_answered():
             self._discarded += len(body)
-            if self._discarded > self._limits.body_bytes:
+            if self._discarded > self._settings.max_body_size:
                 self.transport.abort()
             elif self._timer is None:
-                self._timer = self.loop.call_later(self._limits.head_seconds, self._too_late)
+                self._timer = self.loop.call_later(self._settings.request_head_seconds, self._too_late)
 
     def on_message_complete(self) -> None:
         """The request is there; if it was answered before, the connection may be used again."""
@@ -205,11 +180,9 @@ class BoundedConnection(HttpToolsProtocol):
             self._refuse(_MALFORMED, RequestError(msg))
 
     def _is_in_head(self) -> bool:
-        """Whether a request has begun, and its head is not there yet."""
         return self.scope is not None and "method" not in self.scope
 
     def _is_answered(self) -> bool:
-        """Whether the request that is being received was answered already."""
         return self._is_idle() and not self.parser.should_upgrade()
 
     def _is_idle(self) -> bool:
@@ -219,37 +192,37 @@ class BoundedConnection(HttpToolsProtocol):
         """Bound what is received and not a whole part of a request yet."""
         if self._is_refused:
             return
-        if self._is_in_head() and len(self.url) > self._limits.url_bytes:
+        if self._is_in_head() and len(self.url) > self._settings.max_url_size:
             self._refuse(UrlTooLong.status, self._url_too_long())
-        elif self._unfinished > self._limits.header_bytes + self._limits.url_bytes:
+        elif self._unfinished > self._settings.max_header_size + self._settings.max_url_size:
             self._refuse(HeadersTooLarge.status, self._headers_too_large())
         elif self._timer is None and (self._is_in_head() or self._is_idle()):
-            self._timer = self.loop.call_later(self._limits.head_seconds, self._too_late)
+            self._timer = self.loop.call_later(self._settings.request_head_seconds, self._too_late)
 
     def _check_head(self) -> None:
         """Have the parser stop if the head is too large; an error in what it calls does that."""
-        if len(self.url) > self._limits.url_bytes:
+        if len(self.url) > self._settings.max_url_size:
             self._problem = self._url_too_long()
         elif (
             sum(len(name) + len(value) + _PER_HEADER for name, value in self.headers)
-            > self._limits.header_bytes
+            > self._settings.max_header_size
         ):
             self._problem = self._headers_too_large()
         if self._problem is not None:
             raise self._problem
 
     def _url_too_long(self) -> UrlTooLong:
-        return UrlTooLong(f"The address has more than {self._limits.url_bytes:,} bytes.")
+        return UrlTooLong(f"The address has more than {self._settings.max_url_size:,} bytes.")
 
     def _headers_too_large(self) -> HeadersTooLarge:
-        return HeadersTooLarge(f"The headers have more than {self._limits.header_bytes:,} bytes.")
+        return HeadersTooLarge(f"The headers have more than {self._settings.max_header_size:,} bytes.")
 
     def _too_late(self) -> None:
         self._timer = None
         if not self._is_idle():  # there is time until it is answered
-            self._timer = self.loop.call_later(self._limits.head_seconds, self._too_late)
+            self._timer = self.loop.call_later(self._settings.request_head_seconds, self._too_late)
         elif self._unfinished or self._is_in_head():
-            seconds = f"{self._limits.head_seconds:g}"
+            seconds = f"{self._settings.request_head_seconds:g}"
             self._refuse(RequestTimeout.status, RequestTimeout(f"No whole request came within {seconds} s."))
         else:
             self.transport.close()
@@ -280,7 +253,8 @@ class BoundedConnection(HttpToolsProtocol):
             self._timer = None
 
 
-def bounded(limits: ConnectionLimits) -> type[asyncio.Protocol]:
+def bounded(settings: Settings) -> type[asyncio.Protocol]:
     """The protocol for a server, as uvicorn takes it."""
-    made = functools.partial(BoundedConnection, limits=limits, strangers=Strangers(limits.connections))
+    strangers = Strangers(settings.connections_per_peer)
+    made = functools.partial(BoundedConnection, settings=settings, strangers=strangers)
     return cast("type[asyncio.Protocol]", made)

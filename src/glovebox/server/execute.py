@@ -68,18 +68,27 @@ class Executions:
         self._running: dict[str, Running] = {}
         self._tasks: set[asyncio.Task[ActionAnswer]] = set()
 
-    async def answer(self, asked: ExecuteRequest) -> ActionAnswer:
-        """Carry out an action, or repeat the answer to it.
-
-        Raises:
-            KeyReused: the key belongs to another action.
-        """
-        if asked.idempotency_key is None:
-            return await self._run(asked.action, uuid.uuid4().hex)
-        return await self._keyed(asked, asked.idempotency_key).wait()
+    async def respond(self, request: Request) -> Response:
+        """`POST /execute_action`."""
+        asked = await decode_asked(request)
+        if isinstance(asked, Response):
+            return asked
+        try:
+            if asked.idempotency_key is None:
+                answer = await self._run(asked.action, uuid.uuid4().hex)
+            else:
+                answer = await self._keyed(asked, asked.idempotency_key).wait()
+        except KeyReused as error:
+            return action_failed(error)
+        response = Response(
+            answer.encode(details=asked.details), answer.status, media_type="application/json"
+        )
+        if answer.code:
+            response.headers[ERROR_HEADER] = answer.code
+        return response
 
     def begin(self, asked: ExecuteRequest) -> tuple[Running, asyncio.Future[ActionAnswer]]:
-        """The same for those who follow: the action goes on without them.
+        """Begin an action for a client that follows it; the action goes on without the client.
 
         Raises:
             KeyReused: the key belongs to another action.
@@ -125,6 +134,26 @@ class Executions:
         running = self._new(action_id)
         call = self._box.executor.call(action_id, resumed=resumed)
         started = time.time()
+        status, code = 200, ""
+        try:
+            body = to_json(await self._observe(envelope, running, call))
+        except GloveboxError as error:
+            status, code = 500, error.code
+            body = to_json(ErrorBody(detail=f"Internal server error: {error}"))
+        finally:
+            del self._running[action_id]
+        seconds = time.monotonic() - call.started
+        details = Details(action_id=call.id, started=started, seconds=seconds, command=call.command)
+        return ActionAnswer(
+            status=status,
+            code=code,
+            action=running.action,
+            body=msgspec.Raw(body),
+            details=msgspec.Raw(to_json(details)),
+        )
+
+    async def _observe(self, envelope: dict[str, Any], running: Running, call: Call) -> dict[str, Any]:
+        """Carry out the action in an envelope; the envelope of its observation."""
         beside: dict[str, Any] = {}
         try:
             if "action" in envelope or "observation" in envelope:
@@ -132,62 +161,17 @@ class Executions:
             else:
                 action, beside = await self._called(envelope)
             running.action = action.action
-            if resumed and not action.resumable:
+            if call.resumed and not action.resumable:
                 raise Interrupted(_INTERRUPTED)
             observation = await self._box.executor.execute(action, call)
         except Refusal as refusal:
             observation = refusal.observation
-        except GloveboxError as error:
-            body = to_json(ErrorBody(detail=f"Internal server error: {error}"))
-            return ActionAnswer(
-                status=500,
-                code=error.code,
-                action=running.action,
-                body=msgspec.Raw(body),
-                details=_details(call, started),
-            )
-        finally:
-            del self._running[action_id]
-        envelope = encode_observation(observation) | beside
-        return ActionAnswer(
-            status=200,
-            action=running.action,
-            body=msgspec.Raw(to_json(envelope)),
-            details=_details(call, started),
-        )
+        return encode_observation(observation) | beside
 
     async def _called(self, envelope: dict[str, Any]) -> tuple[Action[Any], dict[str, Any]]:
         """The action that a tool call means, and what its answer says of the call."""
         found = await called_action(self._box.toolbox, envelope)
         return found or (self._box.codec.decode_action(envelope), {})  # which says what else it is
-
-
-class ExecuteAction:
-    """The endpoint."""
-
-    def __init__(self, executions: Executions) -> None:
-        self._executions = executions
-
-    async def __call__(self, request: Request) -> Response:
-        asked = await decode_asked(request)
-        if isinstance(asked, Response):
-            return asked
-        try:
-            answer = await self._executions.answer(asked)
-        except KeyReused as error:
-            return action_failed(error)
-        response = Response(
-            answer.encode(details=asked.details), answer.status, media_type="application/json"
-        )
-        if answer.code:
-            response.headers[ERROR_HEADER] = answer.code
-        return response
-
-
-def _details(call: Call, started: float) -> msgspec.Raw:
-    seconds = time.monotonic() - call.started
-    details = Details(action_id=call.id, started=started, seconds=seconds, command=call.command)
-    return msgspec.Raw(to_json(details))
 
 
 LONGEST_KEY = 512
@@ -206,7 +190,6 @@ class ExecuteRequest(Message):
 
     @property
     def name(self) -> str:
-        """What the action is called, as far as it says so."""
         name = self.action.get("action")
         return name if isinstance(name, str) else ""
 

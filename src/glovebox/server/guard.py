@@ -70,7 +70,6 @@ class Guard:
         self._own_name = socket.gethostname().lower()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass on what may pass."""
         if scope["type"] not in ("http", "websocket") or self._is_open(scope):
             await self._app(scope, receive, send)
             return

@@ -11,7 +11,7 @@ from glovebox.box.services import Launched
 from glovebox.box.startup import Startup
 from glovebox.secret_environment import forbid_inspection
 from glovebox.server.app import create_app
-from glovebox.server.connection import ConnectionLimits, bounded
+from glovebox.server.connection import bounded
 from glovebox.server.port import address_of
 from glovebox.server.uvicorn import serve_app
 from glovebox.server.viewer.server import start_viewer
@@ -54,7 +54,7 @@ async def serve(
             await serve_app(
                 app,
                 listener,
-                bounded(ConnectionLimits.of(settings)),
+                bounded(settings),
                 longest_message=LONGEST_MESSAGE,
                 announce=lambda: announce(address, startup.ready(), box.plugins.hints()),
                 begin=begin,

@@ -94,7 +94,6 @@ class _Follower:
         self._position: int | None = None
 
     def take(self) -> list[Event]:
-        """The events of the action that have not been looked at yet."""
         events = self._box.executor.events
         own = [event for event in events.since(self.seq) if event.action_id == self._id]
         self.seq = events.last

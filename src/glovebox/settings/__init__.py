@@ -223,7 +223,6 @@ class Settings:
 
     @property
     def account(self) -> str:
-        """The user the box works for."""
         return self.username or current_user()
 
 

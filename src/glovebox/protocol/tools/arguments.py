@@ -158,7 +158,6 @@ def _wrong(wanted: str) -> NoReturn:
 
 
 def _shown(value: Any) -> str:
-    """A value as it fits into a sentence."""
     if isinstance(value, dict | list):
         return "an object" if isinstance(value, dict) else "a list"
     if isinstance(value, bool):

@@ -28,17 +28,22 @@ from glovebox.box.threads import Threads
 from glovebox.errors import TransferError
 from glovebox.http.response_headers import SecurityHeaders
 from glovebox.http.responses import json_response
-from glovebox.server.connection import ConnectionLimits, bounded
+from glovebox.server.connection import bounded
 from glovebox.server.uvicorn import Config, QuietServer
 from glovebox.server.viewer.address_file import AddressFile
-from glovebox.server.viewer.pages import PDF, Refused, image_view, open_file, problem, suffix
-from glovebox.server.viewer.pdf_view import (
+from glovebox.server.viewer.pages import (
+    PDF,
     FileChanged,
     PdfFailed,
     PdfReader,
+    Refused,
+    image_view,
     no_picture,
+    open_file,
     pdf_picture,
     pdf_view,
+    problem,
+    suffix,
 )
 from glovebox.server.viewer.pdf_worker import NOBODY
 from glovebox.settings import Settings
@@ -125,7 +130,6 @@ class BelowToken:
         self._token = token
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let the application answer, or answer as it does to unknown paths."""
         given, _, rest = scope["path"].removeprefix("/").partition("/")
         if secrets.compare_digest(given.encode(), self._token.encode()):
             base = f"/{self._token}"
@@ -169,7 +173,7 @@ class ViewerServer:
         self._server = QuietServer(
             Config(
                 SecurityHeaders(BelowToken(viewer_app(self._pools, reader), self._token)),
-                http=bounded(ConnectionLimits.of(settings)),
+                http=bounded(settings),
                 log_config=None,
                 access_log=False,
                 lifespan="off",
@@ -188,7 +192,6 @@ class ViewerServer:
         return f"http://localhost:{self.port}/{self._token}"
 
     async def start(self, listener: socket.socket) -> None:
-        """Serve on a listening socket, and say where."""
         self.port = listener.getsockname()[1]
         try:
             await self._pools.user.run(self._address.write, self.url)

@@ -136,7 +136,6 @@ def _deeper(value: Any, levels: int) -> bool:
 
 
 def _kind(value: Any) -> str:
-    """What a JSON value is called."""
     if value is None:
         return "null"
     kinds = {bool: "a boolean", int: "a number", float: "a number", str: "text", list: "a list"}

@@ -55,7 +55,6 @@ class Batch:
 
     @property
     def calls(self) -> list[ToolCall]:
-        """The calls, in their order."""
         return [found.call for found in self._found]
 
     @property

@@ -34,7 +34,6 @@ class GeminiFormat(Format):
         return [{"functionDeclarations": declarations}] if declarations else []
 
     def items(self, body: dict[str, Any]) -> list[Any] | None:
-        """The parts of a content, of a candidate or of a whole response."""
         candidates = body.get("candidates")
         if isinstance(candidates, list) and candidates:
             body = candidates[0] if isinstance(candidates[0], dict) else {}

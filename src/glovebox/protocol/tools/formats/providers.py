@@ -37,7 +37,6 @@ class ChatFormat(Format):
         ]
 
     def items(self, body: dict[str, Any]) -> list[Any] | None:
-        """The calls of an assistant's message, or of a whole response."""
         choices = body.get("choices")
         if isinstance(choices, list) and choices and isinstance(choices[0], dict):
             message = choices[0].get("message")
