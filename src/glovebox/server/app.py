@@ -11,12 +11,12 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route, WebSocketRoute
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from glovebox.box.box import Box
 from glovebox.box.plugins import Plugins
 from glovebox.box.startup import StartupReport
-from glovebox.http.endpoints import INVALID, Endpoint, Parameter, Reply, Socket
+from glovebox.http.endpoints import INVALID, Endpoint, Handle, Parameter, Reply, Socket
 from glovebox.http.requests import HANDLERS, limited
 from glovebox.http.response_headers import POLICY, REQUEST_ID_HEADER, RequestIds
 from glovebox.http.responses import ERROR_HEADER, NEXT_HEADER, ErrorBody, json_response, to_json
@@ -67,6 +67,17 @@ def create_app(box: Box) -> ASGIApp:
     return RequestIds(application)
 
 
+class EndpointApp:
+    """An endpoint as an ASGI application: Starlette's wrapper for functions handles exceptions once more."""
+
+    def __init__(self, handle: Handle) -> None:
+        self._handle = handle
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        response = await self._handle(Request(scope, receive))
+        await response(scope, receive, send)
+
+
 def _bounded(endpoint: Endpoint | Socket, most_bytes: int) -> Endpoint | Socket:
     """The endpoint with a limit for its body, unless it has one of its own, or no body."""
     if isinstance(endpoint, Socket) or endpoint.method == "GET" or endpoint.body_media_type == FORM:
@@ -77,7 +88,7 @@ def _bounded(endpoint: Endpoint | Socket, most_bytes: int) -> Endpoint | Socket:
 def _route(endpoint: Endpoint | Socket) -> Route | WebSocketRoute:
     if isinstance(endpoint, Socket):
         return WebSocketRoute(endpoint.path, endpoint.handle)
-    route = Route(endpoint.path, endpoint.handle, methods=[endpoint.method])
+    route = Route(endpoint.path, EndpointApp(endpoint.handle), methods=[endpoint.method])
     route.methods = {endpoint.method}  # Starlette adds HEAD to GET; the contract answers 405
     return route
 
@@ -92,8 +103,8 @@ def box_endpoints(box: Box) -> list[Endpoint | Socket]:
     """The endpoints of an open box, those of its plugins and those that describe them all included."""
     brought = box.endpoints()
     endpoints: list[Endpoint] = [
+        *_execute(box),  # first: the router tries one after the other
         *_status(box),
-        *_execute(box),
         *tool_endpoints(box),
         event_endpoint(box.executor.events, box.closing),
         *plugin_endpoints(box.plugins),

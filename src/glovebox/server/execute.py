@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import hashlib
+import secrets
 import time
-import uuid
 from collections.abc import Awaitable, Coroutine
 from typing import Any
 
@@ -75,7 +76,7 @@ class Executions:
             return asked
         try:
             if asked.idempotency_key is None:
-                answer = await self._run(asked.action, uuid.uuid4().hex)
+                answer = await self._run(asked.action, secrets.token_hex(16), details=asked.details)
             else:
                 answer = await self._keyed(asked, asked.idempotency_key).wait()
         except KeyReused as error:
@@ -94,8 +95,8 @@ class Executions:
             KeyReused: the key belongs to another action.
         """
         if asked.idempotency_key is None:
-            running = self._new(uuid.uuid4().hex)
-            return running, self._task(self._run(asked.action, running.id))
+            running = self._new(secrets.token_hex(16))
+            return running, self._task(self._run(asked.action, running.id, details=asked.details))
         entry = self._keyed(asked, asked.idempotency_key)
 
         # One that has ended has no events to follow.
@@ -130,7 +131,9 @@ class Executions:
             running = self._running[action_id] = Running(action_id, self._box.executor.events.last)
         return running
 
-    async def _run(self, envelope: dict[str, Any], action_id: str, *, resumed: bool = False) -> ActionAnswer:
+    async def _run(
+        self, envelope: dict[str, Any], action_id: str, *, resumed: bool = False, details: bool = True
+    ) -> ActionAnswer:
         running = self._new(action_id)
         call = self._box.executor.call(action_id, resumed=resumed)
         started = time.time()
@@ -142,14 +145,12 @@ class Executions:
             body = to_json(ErrorBody(detail=f"Internal server error: {error}"))
         finally:
             del self._running[action_id]
-        seconds = time.monotonic() - call.started
-        details = Details(action_id=call.id, started=started, seconds=seconds, command=call.command)
         return ActionAnswer(
             status=status,
             code=code,
             action=running.action,
             body=msgspec.Raw(body),
-            details=msgspec.Raw(to_json(details)),
+            details=_details(call, started) if details else msgspec.Raw(b"null"),
         )
 
     async def _observe(self, envelope: dict[str, Any], running: Running, call: Call) -> dict[str, Any]:
@@ -172,6 +173,12 @@ class Executions:
         """The action that a tool call means, and what its answer says of the call."""
         found = await called_action(self._box.toolbox, envelope)
         return found or (self._box.codec.decode_action(envelope), {})  # which says what else it is
+
+
+def _details(call: Call, started: float) -> msgspec.Raw:
+    seconds = time.monotonic() - call.started
+    details = Details(action_id=call.id, started=started, seconds=seconds, command=call.command)
+    return msgspec.Raw(to_json(details))
 
 
 LONGEST_KEY = 512
@@ -218,6 +225,7 @@ async def decode_asked(request: Request) -> ExecuteRequest | Response:
     return asked
 
 
+@functools.lru_cache(maxsize=16)
 def _is_json(content_type: str | None) -> bool:
     """Whether a body of this type is read as JSON; without a type it is."""
     if not content_type:

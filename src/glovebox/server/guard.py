@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import fnmatch
+import functools
 import hmac
 import ipaddress
 import re
@@ -192,6 +193,7 @@ def _key_of_message(message: Message) -> str:
 _AUTHORITY = re.compile(r"(?:\[(?P<ipv6>[0-9a-f:.]+)\]|(?P<name>[a-z0-9_.-]+))(?::[0-9]{0,5})?")
 
 
+@functools.lru_cache(maxsize=16)
 def host_name(authority: str) -> str | None:
     """The host of `host:port`, lower-cased and without a last dot; None if there is none."""
     found = _AUTHORITY.fullmatch(authority.lower())
@@ -202,6 +204,7 @@ def host_name(authority: str) -> str | None:
     return found["name"].removesuffix(".") or None
 
 
+@functools.lru_cache(maxsize=16)
 def is_address(host: str) -> bool:
     """Whether a host is an IP address."""
     try:
