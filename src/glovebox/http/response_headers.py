@@ -22,6 +22,28 @@ _PROCESS = os.urandom(6).hex()
 _numbers = itertools.count(1)
 
 
+Header = tuple[bytes, bytes]
+
+POLICY = "Content-Security-Policy"
+#: Nothing may be loaded; no page may show it in a frame, and no form in it may be sent.
+CLOSED = "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
+#: In lower case, as ASGI has them.
+HEADERS = (
+    (POLICY.lower().encode(), CLOSED.encode()),
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"no-referrer"),
+)
+_NAMES = frozenset(name for name, _ in HEADERS)
+
+
+def with_security(headers: Collection[Header]) -> list[Header]:
+    """The headers of an answer, and those of these that are not among them."""
+    names = {name for name, _ in headers}
+    missing = HEADERS if names.isdisjoint(_NAMES) else [one for one in HEADERS if one[0] not in names]
+    return [*headers, *missing]
+
+
 class RequestIds:
     """ASGI middleware that goes around everything else, so that also the last resort for errors is inside."""
 
@@ -54,30 +76,6 @@ class RequestIds:
         await self._app(scope, receive, send_with_id)
 
 
-Header = tuple[bytes, bytes]
-
-POLICY = "Content-Security-Policy"
-#: Nothing may be loaded; no page may show it in a frame, and no form in it may be sent.
-CLOSED = "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
-#: In lower case, as ASGI has them.
-HEADERS = (
-    (POLICY.lower().encode(), CLOSED.encode()),
-    (b"x-content-type-options", b"nosniff"),
-    (b"x-frame-options", b"DENY"),
-    (b"referrer-policy", b"no-referrer"),
-)
-_NAMES = frozenset(name for name, _ in HEADERS)
-#: What begins an answer, on HTTP and on a WebSocket that is accepted or refused.
-_BEGINNINGS = frozenset({"http.response.start", "websocket.accept", "websocket.http.response.start"})
-
-
-def with_security(headers: Collection[Header]) -> list[Header]:
-    """The headers of an answer, and those of these that are not among them."""
-    names = {name for name, _ in headers}
-    missing = HEADERS if names.isdisjoint(_NAMES) else [one for one in HEADERS if one[0] not in names]
-    return [*headers, *missing]
-
-
 class SecurityHeaders:
     """ASGI middleware that adds the headers. A page that needs more brings a policy of its own."""
 
@@ -85,7 +83,6 @@ class SecurityHeaders:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-
         async def send_with_headers(message: Message) -> None:
             if message["type"] in _BEGINNINGS:
                 message = {**message, "headers": with_security(message.get("headers", ()))}

@@ -77,7 +77,7 @@ class _Pending:
 
 
 class WindowLink:
-    """The hands of one window, for as long as the hub knows it."""
+    """The hands of one window (`Hands`), for as long as the hub knows it."""
 
     def __init__(self, window: Callable[[], Window]) -> None:
         self._window = window
@@ -106,12 +106,6 @@ class WindowLink:
         limit: float | None = LIMIT,
         printed: Callable[[str], None] | None = None,
     ) -> AnswerT:
-        """What an order came to. A break of the connection is waited for, as long as the window is known.
-
-        Raises:
-            Refused: the window says no.
-            WindowError: it cannot be asked, is lost, did not answer within `limit`, or makes no sense.
-        """
         self._check()
         pending = _Pending(order, answer, asyncio.get_running_loop().create_future(), printed)
         self._orders[pending.id] = pending

@@ -1,4 +1,4 @@
-"""What happens in a box, in order. A stream carries these, numbered, and nothing else."""
+"""What happens in a box, in order and numbered; and the messages that streams of events carry."""
 
 from __future__ import annotations
 

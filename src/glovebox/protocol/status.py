@@ -1,4 +1,4 @@
-"""What can be said of the browser of a box."""
+"""What the endpoints of a box report of its browser, plugins and MCP servers; nothing in it is secret."""
 
 from __future__ import annotations
 

@@ -25,6 +25,8 @@ from glovebox.json_codec import json_decoder
 from glovebox.server.viewer import pdf_worker
 from glovebox.server.viewer.pdf_worker import MOST_PAGES, Outline, Page
 
+log = logging.getLogger(__name__)
+
 PDF = "application/pdf"
 #: The suffixes that can be shown, and what they stand for.
 TYPES = {
@@ -51,6 +53,13 @@ FOR_US_ALONE = {
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
 }
+#: A PDF, or a page of it, that takes longer is given up.
+SECONDS = 30
+#: Bytes of a PDF that are also part of the page; nothing there needs them, and more would slow it down.
+MOST_CARRIED = 10 << 20
+_OUTLINE = json_decoder(Outline)
+_LIBRARIES = ("pypdfium2", "PIL")
+_HINT = "PDFs cannot be shown without pypdfium2. Install it with: pip install 'glovebox-runtime[browser]'"
 # A multiple of three, so that encoded pieces join to one encoded whole.
 _PIECE = 3 << 18
 
@@ -228,15 +237,7 @@ def _content(file: BinaryIO) -> Iterator[bytes]:
         yield piece
 
 
-log = logging.getLogger(__name__)
-
-#: A PDF, or a page of it, that takes longer is given up.
-SECONDS = 30
-#: Bytes of a PDF that are also part of the page; nothing there needs them, and more would slow it down.
-MOST_CARRIED = 10 << 20
-_OUTLINE = json_decoder(Outline)
-_LIBRARIES = ("pypdfium2", "PIL")
-_HINT = "PDFs cannot be shown without pypdfium2. Install it with: pip install 'glovebox-runtime[browser]'"
+# PDFs: a page with a canvas for each of theirs, and the pictures that are drawn there.
 
 
 class PdfFailed(Exception):
