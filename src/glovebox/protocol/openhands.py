@@ -182,15 +182,12 @@ def _modern(given: Any) -> dict[str, Any]:
             args["confirmation_state"] = confirmed
     if "images_urls" in args:
         args["image_urls"] = args.pop("images_urls")
-    if "security_risk" in args and not _is_risk(args["security_risk"]):
+    risk = args.get("security_risk", 0)
+    if not (isinstance(risk, int) and risk in SECURITY_RISKS):
         del args["security_risk"]
     if "translated_ipython_code" in args:
         _merge_editor_call(args, args.pop("translated_ipython_code"))
     return args
-
-
-def _is_risk(value: Any) -> bool:
-    return isinstance(value, int) and value in SECURITY_RISKS
 
 
 def _merge_editor_call(args: dict[str, Any], code: Any) -> None:

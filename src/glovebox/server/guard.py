@@ -71,7 +71,9 @@ class Guard:
         self._own_name = socket.gethostname().lower()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] not in ("http", "websocket") or self._is_open(scope):
+        kind = scope["type"]
+        is_open = kind == "http" and scope["path"] in self._open_paths
+        if is_open or kind not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
         headers = Headers(scope=scope)
@@ -96,9 +98,6 @@ class Guard:
             await error_response(404, NotFound("Not Found"))(scope, receive, send)
         else:
             await self._app(scope, receive, send)
-
-    def _is_open(self, scope: Scope) -> bool:
-        return scope["type"] == "http" and scope["path"] in self._open_paths
 
     def _is_socket(self, scope: Scope) -> bool:
         return any(path.match(scope["path"]) for path in self._socket_paths)

@@ -191,10 +191,6 @@ def _edit(values: dict[str, Any]) -> Action[Any]:
     return edit_action(values)
 
 
-def _view(values: dict[str, Any]) -> Action[Any]:
-    return edit_action({"command": "view", **values})
-
-
 _EDITOR_ALIAS = Alias(
     _takes(
         "command",
@@ -242,7 +238,11 @@ ALIASES: dict[str, Alias] = {
     "web_read": Alias(
         _takes("url", url=_TEXT, security_risk={}), lambda values: BrowseURLAction(**values), BrowseURLAction
     ),
-    "view": Alias(_takes("path", path=_TEXT, view_range=LINE_RANGE, security_risk={}), _view, FileReadAction),
+    "view": Alias(
+        _takes("path", path=_TEXT, view_range=LINE_RANGE, security_risk={}),
+        lambda values: edit_action({"command": "view", **values}),
+        FileReadAction,
+    ),
 }
 
 

@@ -32,7 +32,8 @@ def checked(tool: str, schema: dict[str, Any], given: dict[str, Any]) -> dict[st
     given = {name: value for name, value in given.items() if value is not None}
     unknown = [name for name in given if name not in properties]
     missing = [name for name in schema["required"] if name not in given]
-    meant = {name: _meant(name, properties, given) for name in unknown}
+    free = [name for name in properties if name not in given]
+    meant = {name: nearest(name, free, ARGUMENT_WORDS) for name in unknown}
     problems = [_unknown(tool, name, guess) for name, guess in meant.items()]
     if missing := [name for name in missing if name not in meant.values()]:
         problems.append(f"{tool} needs {_listed(missing)}.")
@@ -48,11 +49,6 @@ def checked(tool: str, schema: dict[str, Any], given: dict[str, Any]) -> dict[st
     if problems:
         raise WrongToolArguments(" ".join(problems))
     return values
-
-
-def _meant(name: str, properties: dict[str, Any], given: dict[str, Any]) -> str | None:
-    """The argument that an unknown name most likely stands for: none that was given besides."""
-    return nearest(name, (known for known in properties if known not in given), ARGUMENT_WORDS)
 
 
 def _unknown(tool: str, name: str, guess: str | None) -> str:
@@ -106,11 +102,9 @@ def _number(schema: dict[str, Any], value: Any) -> float:
     number = _numeric(value)
     if number is None:
         _wrong("a number")
-    return _positive(number) if schema.get("exclusiveMinimum") == 0 else number
-
-
-def _positive(number: float) -> float:
-    return number if number > 0 else _wrong("a number greater than 0")
+    if schema.get("exclusiveMinimum") == 0 and number <= 0:
+        _wrong("a number greater than 0")
+    return number
 
 
 def _list(schema: dict[str, Any], value: Any) -> list[Any]:
