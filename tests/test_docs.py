@@ -67,13 +67,9 @@ def test_every_argument_of_a_runnable_action_is_documented() -> None:
         assert not missing, f"docs/actions.md, {name}: {missing}"
 
 
-def test_every_error_code_is_documented_and_drawn_in_the_tree() -> None:
-    import glovebox.errors
-
+def test_every_error_code_is_documented() -> None:
     documented = re.findall(r"^\| `(\w+)` \| (?:(?:exit )?\d|host)", page("errors.md"), re.MULTILINE)
     assert sorted(documented) == sorted(error.code for error in error_classes())
-    for error in error_classes():
-        assert re.search(rf"{error.__name__} +{error.code} ", glovebox.errors.__doc__ or ""), error
 
 
 def test_every_endpoint_is_documented_and_every_documented_one_is_served(full_box: RunningBox) -> None:

@@ -163,9 +163,9 @@ export interface Done {
 /** A command has ended. */
 export interface RunEnded {
   kind: "run_ended";
-  /** None if nobody knows. */
+  /** None if it is not known. */
   exit_code: number | null;
-  /** The directory that the shell is in now; empty if nobody knows. */
+  /** The directory that the shell is in now; empty if that is not known. */
   cwd: string;
   /** Whether the shell itself ended with it. */
   shell_ended?: boolean;
@@ -242,7 +242,7 @@ export interface Lines {
 }
 
 /**
- * Run a command in the terminal of a session, opened if there is none; what it prints is told.
+ * Run a command in the terminal of a session, opened if there is none; its output is reported.
  *
  * One at a time in each session: while one runs, another is refused with `busy`.
  */
@@ -379,7 +379,7 @@ export interface Ordered {
   order: Order;
 }
 
-/** Nobody waits for an order any more (event `cancel`). A command in a terminal goes on. */
+/** An order is not waited for any more (event `cancel`). A command in a terminal goes on. */
 export interface Cancelled {
   id: string;
 }
@@ -392,7 +392,7 @@ export interface Printed {
   text: string;
 }
 
-/** It worked. Nothing else is told of it. */
+/** It worked. This is the last report. */
 export interface Succeeded {
   kind: "succeeded";
   id: string;
@@ -400,7 +400,7 @@ export interface Succeeded {
   answer: Answer;
 }
 
-/** It did not work. Nothing else is told of it. */
+/** It did not work. This is the last report. */
 export interface Failed {
   kind: "failed";
   id: string;

@@ -1,81 +1,6 @@
 """Every error Glovebox raises on purpose, each with a code that never changes.
 
-    GloveboxError
-    ├── SettingsError          settings_invalid        a flag or variable that cannot be used
-    ├── StartupError           startup_failed          the box could not be prepared
-    ├── RequestError           request_invalid         the request itself is malformed
-    │   ├── InvalidKey         invalid_api_key         the session key is missing or wrong
-    │   ├── HostNotAllowed     host_not_allowed        called by a name a web page could own
-    │   ├── OriginNotAllowed   origin_not_allowed      called by a web page that may not
-    │   ├── NotFound           not_found               no such endpoint
-    │   ├── MethodNotAllowed   method_not_allowed      the endpoint does not know that method
-    │   ├── UrlTooLong         url_too_long            an address that is longer than is read
-    │   ├── HeadersTooLarge    headers_too_large       headers that are larger than is read
-    │   ├── RequestTimeout     request_timeout         the head of a request did not arrive in time
-    │   ├── TooDeep            json_too_deep           JSON that is nested too deeply
-    │   └── NotAToolCall       not_a_tool_call         nothing that a model emits to call a tool
-    ├── ActionError            action_failed           an action could not be carried out
-    │   ├── UnknownEvent       unknown_event           neither an action nor anything known
-    │   ├── UnknownAction      unknown_action          no action of that name
-    │   ├── WrongArguments     wrong_arguments         unknown, missing or mistyped arguments
-    │   ├── UnsupportedAction  unsupported_action      known, but nothing here carries it out
-    │   ├── KeyReused          idempotency_key_reused  the key belongs to another action
-    │   ├── Interrupted        action_interrupted      the box was restarted while it ran
-    │   ├── UnknownTool        unknown_tool            no tool of that name
-    │   └── WrongToolArguments wrong_tool_arguments    arguments that the tool does not take
-    ├── TerminalError          terminal_failed         a session or command could not be dealt with
-    │   ├── NoSuchSession      no_such_session         no session has that name
-    │   ├── SessionExists      session_exists          the name is taken
-    │   ├── BadSession         bad_session             a name, size, signal or limit that cannot be
-    │   ├── NoSuchCommand      no_such_command         no command has that id, or it is forgotten
-    │   ├── CommandEnded       command_ended           there is nothing left to signal
-    │   ├── SessionTaken       session_taken           a person has taken the session over
-    │   └── OutputGone         output_gone             the log does not reach back so far
-    ├── PluginError            plugin_error            something about a plugin could not be done
-    │   ├── PluginFailed       plugin_failed           a plugin did not start, or has crashed
-    │   ├── PluginNeeded       plugin_needed           the box cannot do without it
-    │   └── NoSuchPlugin       no_such_plugin          no plugin of that name is loaded
-    ├── NotebookError          notebook_failed         a kernel or a cell could not be dealt with
-    │   ├── NoSuchKernel       no_such_kernel          no kernel has that name
-    │   ├── NoSuchCell         no_such_cell            no cell has that id, or it is forgotten
-    │   ├── KernelExists       kernel_exists           the name is taken
-    │   └── BadKernel          bad_kernel              a name or kernelspec that cannot be
-    ├── BrowserError           browser_failed          the browser could not be started or asked
-    │   └── BrowserNotStarted  browser_not_started     there is nothing to be seen yet
-    ├── McpError               mcp_failed              something about MCP servers could not be done
-    │   ├── NoSuchMcpServer    no_such_mcp_server      no MCP server of that name is in the list
-    │   ├── NoSuchMcpProfile   no_such_mcp_profile     no profile of that name is in the configuration
-    │   └── BadMcpConfig       bad_mcp_config          MCP servers or profiles that cannot be
-    ├── TransferError          transfer_failed         an upload or download that was refused
-    │   ├── BadArchive         bad_archive             not a zip, or one that must not be unpacked
-    │   └── TooLarge           too_large               beyond the configured size
-    ├── WindowError            window_failed           a VS Code window could not be dealt with
-    │   ├── NoSuchWindow       no_such_window          no window has that id, or it is gone
-    │   ├── WindowLost         window_lost             it went away, and did not come back in time
-    │   ├── WindowUnresponsive window_unresponsive     it is connected, but does not answer
-    │   ├── WindowPaused       window_paused           its user has paused it
-    │   ├── WindowLeft         window_left             its user has disconnected it
-    │   └── BadWindowAnswer    bad_window_answer       what it answers cannot be understood
-    ├── ClientError            client_failed           a box could not be asked
-    │   ├── BoxUnreachable     box_unreachable         nothing answers at its address, or not any more
-    │   ├── DeadlineExceeded   deadline_exceeded       no answer came in time
-    │   ├── NotConnected       not_connected           used before connect or after close
-    │   └── BadAnswer          bad_answer              what answers does not speak as a box does
-    └── BackendError           backend_failed          a box could not be started or dealt with
-        ├── NoSuchBackend      no_such_backend         no backend has that name
-        ├── EngineUnavailable  engine_unavailable      the container engine does not answer
-        ├── BadSpec            bad_spec                a box cannot be like that
-        ├── BadImage           bad_image               an image that cannot be had, or that no box runs in
-        ├── NoBundle           no_bundle               there is no runtime to put into the image
-        ├── NoSuchBox          no_such_box             no box has that name
-        ├── BoxExists          box_exists              the name is taken
-        ├── BoxDied            box_died                it ended before it answered, or while it was used
-        ├── NoHub              no_hub                  no hub answers where one should be
-        ├── NoWindow           no_window               no VS Code window is connected, or none that fits
-        ├── SeveralWindows     several_windows         more than one VS Code window fits
-        └── NotSupported       not_supported           this kind of box cannot do that
-
-Codes travel over the wire (header `X-Glovebox-Error`), class names never do.
+Codes travel over the wire (header `X-Glovebox-Error`), class names never do. docs/errors.md lists them all.
 """
 
 from __future__ import annotations
@@ -84,479 +9,311 @@ from typing import ClassVar
 
 
 class GloveboxError(Exception):
-    """The root: something went wrong that a caller can be told about."""
+    """The root: an error that is reported to the caller."""
 
     code: ClassVar[str] = "error"
-    #: What the box's own endpoints answer with; those of the contract have rules of their own.
+    #: The HTTP status at the box's own endpoints; those of the contract have rules of their own.
     status: ClassVar[int] = 500
+
+    def __init_subclass__(cls, *, code: str = "", status: int = 0) -> None:
+        super().__init_subclass__()
+        cls.code, cls.status = code or cls.code, status or cls.status
 
     @property
     def message(self) -> str:
-        """What to tell the caller."""
         return str(self)
 
 
-class SettingsError(GloveboxError):
+class SettingsError(GloveboxError, code="settings_invalid"):
     """A flag or environment variable has a value that cannot be used."""
 
-    code = "settings_invalid"
 
-
-class StartupError(GloveboxError):
+class StartupError(GloveboxError, code="startup_failed"):
     """The box could not be prepared, so it must not serve."""
 
-    code = "startup_failed"
 
-
-class RequestError(GloveboxError):
+class RequestError(GloveboxError, code="request_invalid", status=422):
     """The request is malformed: body, query or headers."""
 
-    code = "request_invalid"
-    status = 422
 
-
-class InvalidKey(RequestError):
+class InvalidKey(RequestError, code="invalid_api_key"):
     """The session key is missing or wrong."""
 
-    code = "invalid_api_key"
 
-
-class HostNotAllowed(RequestError):
+class HostNotAllowed(RequestError, code="host_not_allowed"):
     """The box was called by a host name that a web page could own."""
 
-    code = "host_not_allowed"
 
-
-class OriginNotAllowed(RequestError):
+class OriginNotAllowed(RequestError, code="origin_not_allowed"):
     """The request comes from a web page that may not call the box."""
 
-    code = "origin_not_allowed"
 
-
-class NotFound(RequestError):
+class NotFound(RequestError, code="not_found"):
     """There is no such endpoint."""
 
-    code = "not_found"
 
-
-class MethodNotAllowed(RequestError):
+class MethodNotAllowed(RequestError, code="method_not_allowed"):
     """The endpoint does not know that method."""
 
-    code = "method_not_allowed"
 
-
-class UrlTooLong(RequestError):
+class UrlTooLong(RequestError, code="url_too_long", status=414):
     """The address of a request is longer than the box reads."""
 
-    code = "url_too_long"
-    status = 414
 
-
-class HeadersTooLarge(RequestError):
+class HeadersTooLarge(RequestError, code="headers_too_large", status=431):
     """The headers of a request are larger than the box reads."""
 
-    code = "headers_too_large"
-    status = 431
 
-
-class RequestTimeout(RequestError):
+class RequestTimeout(RequestError, code="request_timeout", status=408):
     """The head of a request did not arrive in time."""
 
-    code = "request_timeout"
-    status = 408
 
-
-class TooDeep(RequestError):
+class TooDeep(RequestError, code="json_too_deep", status=400):
     """JSON is nested more deeply than any message of the box is."""
 
-    code = "json_too_deep"
-    status = 400
 
-
-class NotAToolCall(RequestError):
+class NotAToolCall(RequestError, code="not_a_tool_call", status=422):
     """The body holds nothing that a model emits to call a tool."""
 
-    code = "not_a_tool_call"
-    status = 422
 
-
-class ActionError(GloveboxError):
+class ActionError(GloveboxError, code="action_failed"):
     """An action could not be carried out."""
 
-    code = "action_failed"
 
-
-class UnknownEvent(ActionError):
+class UnknownEvent(ActionError, code="unknown_event"):
     """The envelope holds neither an action nor an observation."""
 
-    code = "unknown_event"
 
-
-class UnknownAction(ActionError):
+class UnknownAction(ActionError, code="unknown_action"):
     """No action has that name."""
 
-    code = "unknown_action"
 
-
-class WrongArguments(ActionError):
+class WrongArguments(ActionError, code="wrong_arguments"):
     """An action's arguments are unknown, missing or of the wrong type."""
 
-    code = "wrong_arguments"
 
-
-class UnsupportedAction(ActionError):
+class UnsupportedAction(ActionError, code="unsupported_action"):
     """The action is known, but nothing in this box carries it out."""
 
-    code = "unsupported_action"
 
-
-class KeyReused(ActionError):
+class KeyReused(ActionError, code="idempotency_key_reused"):
     """An idempotency key came back with a different action."""
 
-    code = "idempotency_key_reused"
 
-
-class Interrupted(ActionError):
+class Interrupted(ActionError, code="action_interrupted"):
     """The box was restarted while the action ran; whether it took effect is not known."""
 
-    code = "action_interrupted"
 
-
-class UnknownTool(ActionError):
+class UnknownTool(ActionError, code="unknown_tool"):
     """No tool has that name; the text names the nearest one."""
 
-    code = "unknown_tool"
 
-
-class WrongToolArguments(ActionError):
+class WrongToolArguments(ActionError, code="wrong_tool_arguments"):
     """The tool does not take these arguments; the text names the nearest ones."""
 
-    code = "wrong_tool_arguments"
 
-
-class TerminalError(GloveboxError):
+class TerminalError(GloveboxError, code="terminal_failed"):
     """Something about a session or a command could not be done."""
 
-    code = "terminal_failed"
 
-
-class NoSuchSession(TerminalError):
+class NoSuchSession(TerminalError, code="no_such_session", status=404):
     """No session has that name."""
 
-    code = "no_such_session"
-    status = 404
 
-
-class SessionExists(TerminalError):
+class SessionExists(TerminalError, code="session_exists", status=409):
     """The name is taken."""
 
-    code = "session_exists"
-    status = 409
 
-
-class BadSession(TerminalError):
+class BadSession(TerminalError, code="bad_session", status=422):
     """A name, size, signal or limit that a session cannot have."""
 
-    code = "bad_session"
-    status = 422
 
-
-class NoSuchCommand(TerminalError):
+class NoSuchCommand(TerminalError, code="no_such_command", status=404):
     """No command has that id, or it is so old that it is forgotten."""
 
-    code = "no_such_command"
-    status = 404
 
-
-class CommandEnded(TerminalError):
+class CommandEnded(TerminalError, code="command_ended", status=409):
     """The command has ended, and there is nothing left to signal."""
 
-    code = "command_ended"
-    status = 409
 
-
-class SessionTaken(TerminalError):
+class SessionTaken(TerminalError, code="session_taken", status=409):
     """A person has taken the session over."""
 
-    code = "session_taken"
-    status = 409
 
-
-class OutputGone(TerminalError):
+class OutputGone(TerminalError, code="output_gone", status=410):
     """The log of a session does not reach back so far."""
 
-    code = "output_gone"
-    status = 410
 
-
-class PluginError(GloveboxError):
+class PluginError(GloveboxError, code="plugin_error"):
     """Something about a plugin could not be done."""
 
-    code = "plugin_error"
 
-
-class PluginFailed(PluginError):
+class PluginFailed(PluginError, code="plugin_failed"):
     """A plugin did not start, or has crashed."""
 
-    code = "plugin_failed"
 
-
-class PluginNeeded(PluginError):
+class PluginNeeded(PluginError, code="plugin_needed", status=409):
     """The box cannot do without the plugin, not even for a moment."""
 
-    code = "plugin_needed"
-    status = 409
 
-
-class NoSuchPlugin(PluginError):
+class NoSuchPlugin(PluginError, code="no_such_plugin", status=404):
     """No plugin of that name is loaded."""
 
-    code = "no_such_plugin"
-    status = 404
 
-
-class NotebookError(GloveboxError):
+class NotebookError(GloveboxError, code="notebook_failed"):
     """Something about a kernel or a cell could not be done."""
 
-    code = "notebook_failed"
 
-
-class NoSuchKernel(NotebookError):
+class NoSuchKernel(NotebookError, code="no_such_kernel", status=404):
     """No kernel has that name."""
 
-    code = "no_such_kernel"
-    status = 404
 
-
-class NoSuchCell(NotebookError):
+class NoSuchCell(NotebookError, code="no_such_cell", status=404):
     """No cell has that id, or it is so old that it is forgotten."""
 
-    code = "no_such_cell"
-    status = 404
 
-
-class KernelExists(NotebookError):
+class KernelExists(NotebookError, code="kernel_exists", status=409):
     """The name is taken."""
 
-    code = "kernel_exists"
-    status = 409
 
-
-class BadKernel(NotebookError):
+class BadKernel(NotebookError, code="bad_kernel", status=422):
     """A name or kernelspec that a kernel cannot have."""
 
-    code = "bad_kernel"
-    status = 422
 
-
-class BrowserError(GloveboxError):
+class BrowserError(GloveboxError, code="browser_failed"):
     """The browser could not be started or asked."""
 
-    code = "browser_failed"
 
-
-class BrowserNotStarted(BrowserError):
+class BrowserNotStarted(BrowserError, code="browser_not_started", status=409):
     """No page was opened yet, so there is nothing to be seen."""
 
-    code = "browser_not_started"
-    status = 409
 
-
-class McpError(GloveboxError):
+class McpError(GloveboxError, code="mcp_failed"):
     """Something about MCP servers could not be done."""
 
-    code = "mcp_failed"
 
-
-class NoSuchMcpServer(McpError):
+class NoSuchMcpServer(McpError, code="no_such_mcp_server", status=404):
     """No MCP server of that name is in the list."""
 
-    code = "no_such_mcp_server"
-    status = 404
 
-
-class NoSuchMcpProfile(McpError):
+class NoSuchMcpProfile(McpError, code="no_such_mcp_profile", status=404):
     """No profile of that name is in the configuration."""
 
-    code = "no_such_mcp_profile"
-    status = 404
 
-
-class BadMcpConfig(McpError):
+class BadMcpConfig(McpError, code="bad_mcp_config", status=422):
     """MCP servers or profiles that break a rule; the text says which."""
 
-    code = "bad_mcp_config"
-    status = 422
 
-
-class TransferError(GloveboxError):
+class TransferError(GloveboxError, code="transfer_failed"):
     """An upload or download was refused or broke off."""
 
-    code = "transfer_failed"
 
-
-class BadArchive(TransferError):
+class BadArchive(TransferError, code="bad_archive"):
     """The archive is not one, or unpacking it would do harm."""
 
-    code = "bad_archive"
 
-
-class TooLarge(TransferError):
+class TooLarge(TransferError, code="too_large", status=413):
     """The upload is beyond the configured size."""
 
-    code = "too_large"
-    status = 413
 
-
-class WindowError(GloveboxError):
+class WindowError(GloveboxError, code="window_failed"):
     """A VS Code window could not be dealt with."""
 
-    code = "window_failed"
 
-
-class NoSuchWindow(WindowError):
+class NoSuchWindow(WindowError, code="no_such_window", status=404):
     """No VS Code window has that id, or it is gone."""
 
-    code = "no_such_window"
-    status = 404
 
-
-class WindowLost(WindowError):
+class WindowLost(WindowError, code="window_lost"):
     """The VS Code window went away and did not come back in time."""
 
-    code = "window_lost"
 
-
-class WindowUnresponsive(WindowError):
+class WindowUnresponsive(WindowError, code="window_unresponsive"):
     """The VS Code window is connected, but does not answer."""
 
-    code = "window_unresponsive"
 
-
-class WindowPaused(WindowError):
+class WindowPaused(WindowError, code="window_paused"):
     """The user of the VS Code window has paused it."""
 
-    code = "window_paused"
 
-
-class WindowLeft(WindowError):
+class WindowLeft(WindowError, code="window_left"):
     """The user of the VS Code window has disconnected it."""
 
-    code = "window_left"
 
-
-class BadWindowAnswer(WindowError):
+class BadWindowAnswer(WindowError, code="bad_window_answer"):
     """What the VS Code window answers cannot be understood."""
 
-    code = "bad_window_answer"
 
-
-class ClientError(GloveboxError):
+class ClientError(GloveboxError, code="client_failed"):
     """A box could not be asked."""
 
-    code = "client_failed"
 
-
-class BoxUnreachable(ClientError):
+class BoxUnreachable(ClientError, code="box_unreachable"):
     """Nothing answers at the address of the box, or not any more."""
 
-    code = "box_unreachable"
 
-
-class DeadlineExceeded(ClientError, TimeoutError):
+class DeadlineExceeded(ClientError, TimeoutError, code="deadline_exceeded"):
     """No answer came in time. Whether the box did what it was asked is not known."""
 
-    code = "deadline_exceeded"
 
-
-class NotConnected(ClientError):
+class NotConnected(ClientError, code="not_connected"):
     """A runtime was used before it was connected, or after it was closed."""
 
-    code = "not_connected"
 
-
-class BadAnswer(ClientError):
+class BadAnswer(ClientError, code="bad_answer"):
     """What answers at the address does not speak as a box does."""
 
-    code = "bad_answer"
 
-
-class BackendError(GloveboxError):
+class BackendError(GloveboxError, code="backend_failed"):
     """A box could not be started or dealt with."""
 
-    code = "backend_failed"
 
-
-class NoSuchBackend(BackendError):
+class NoSuchBackend(BackendError, code="no_such_backend"):
     """No backend has that name; the text lists those there are."""
 
-    code = "no_such_backend"
 
-
-class EngineUnavailable(BackendError):
+class EngineUnavailable(BackendError, code="engine_unavailable"):
     """The container engine does not answer; the text says what to do."""
 
-    code = "engine_unavailable"
 
-
-class BadSpec(BackendError):
+class BadSpec(BackendError, code="bad_spec"):
     """A box cannot be like that; the text says why."""
 
-    code = "bad_spec"
 
-
-class BadImage(BackendError):
+class BadImage(BackendError, code="bad_image"):
     """An image that cannot be pulled or built, or that no box runs in."""
 
-    code = "bad_image"
 
-
-class NoBundle(BackendError):
+class NoBundle(BackendError, code="no_bundle"):
     """There is no runtime to put into the image."""
 
-    code = "no_bundle"
 
-
-class NoSuchBox(BackendError):
+class NoSuchBox(BackendError, code="no_such_box"):
     """No box has that name."""
 
-    code = "no_such_box"
 
-
-class BoxExists(BackendError):
+class BoxExists(BackendError, code="box_exists"):
     """The name is taken."""
 
-    code = "box_exists"
 
-
-class BoxDied(BackendError):
+class BoxDied(BackendError, code="box_died"):
     """The box ended before it answered, or while it was used; the text has its last words."""
 
-    code = "box_died"
 
-
-class NoHub(BackendError):
+class NoHub(BackendError, code="no_hub"):
     """No hub answers where one should be."""
 
-    code = "no_hub"
 
-
-class NoWindow(BackendError):
+class NoWindow(BackendError, code="no_window"):
     """No VS Code window is connected, or none that fits."""
 
-    code = "no_window"
 
-
-class SeveralWindows(BackendError):
+class SeveralWindows(BackendError, code="several_windows"):
     """More than one VS Code window fits."""
 
-    code = "several_windows"
 
-
-class NotSupported(BackendError):
+class NotSupported(BackendError, code="not_supported"):
     """This kind of box cannot do that."""
-
-    code = "not_supported"
 
 
 def by_code() -> dict[str, type[GloveboxError]]:

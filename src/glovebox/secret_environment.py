@@ -21,7 +21,7 @@ SECRET_VARIABLES = frozenset(
 #: Begins the variables of plugins, which may be secrets too: `GLOVEBOX_PLUGIN_JUPYTER_KERNEL`.
 PLUGIN_PREFIX = "GLOVEBOX_PLUGIN_"
 
-#: The field of `/proc/self/stat` that tells where the environment begins, counted behind the program's name.
+#: The field of `/proc/self/stat` where the environment begins, counted behind the program's name.
 _ENV_START = 47
 #: From the kernel's `prctl.h`.
 _PR_SET_DUMPABLE = 4

@@ -150,8 +150,8 @@ def decode_lines(data: bytes, decode: Callable[[bytes], T]) -> tuple[list[T], st
     """
     found, damaged = _find(data, decode)
     missing = max(found, default=0) - len(found)
-    told = [f"{damaged} damaged" if damaged else "", f"{missing} missing" if missing else ""]
-    return [found[number] for number in sorted(found)], " and ".join(filter(None, told))
+    wrong = [f"{damaged} damaged" if damaged else "", f"{missing} missing" if missing else ""]
+    return [found[number] for number in sorted(found)], " and ".join(filter(None, wrong))
 
 
 def _find(data: bytes, decode: Callable[[bytes], T]) -> tuple[dict[int, T], int]:

@@ -35,8 +35,8 @@ from glovebox.errors import (
     WindowPaused,
 )
 from glovebox.protocol.actions import CmdRunAction
+from glovebox.protocol.events import Output
 from glovebox.protocol.observations import CmdOutputObservation, ErrorObservation
-from glovebox.protocol.streams import Output
 from glovebox.protocol.window import Order, Read
 from glovebox.settings import host
 from glovebox.settings.host import HostSettings

@@ -5,9 +5,10 @@ import json
 import os
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from glovebox.box.replays import Replays, Run
+from glovebox.box.replays import ActionAnswer, Replays, Run
 from glovebox.errors import KeyReused
 
 
@@ -20,14 +21,18 @@ class Work:
         self.release = asyncio.Event()
         self.release.set()
 
-    async def __call__(self, action_id: str, resumed: bool) -> bytes:
+    async def __call__(self, action_id: str, resumed: bool) -> ActionAnswer:
         self.calls.append((action_id, resumed))
         await self.release.wait()
-        return self.result
+        return answer(self.result)
+
+
+def answer(body: bytes) -> ActionAnswer:
+    return ActionAnswer(status=200, body=msgspec.Raw(body), details=msgspec.Raw(b"{}"))
 
 
 async def once(replays: Replays, key: str, run: Run, fingerprint: str = "1") -> bytes:
-    return await replays.begin(key, fingerprint, run).wait()
+    return bytes((await replays.begin(key, fingerprint, run).wait()).body)
 
 
 def total_size(directory: Path) -> int:
@@ -69,7 +74,7 @@ async def test_a_key_that_comes_with_another_action_is_refused(tmp_path: Path, r
 
 
 async def test_old_results_are_forgotten_when_they_grow_too_many_or_too_large() -> None:
-    for replays in (Replays(keep=2), Replays(keep_size=13)):
+    for replays in (Replays(keep=2), Replays(keep_size=17)):
         work = Work(b'"1234"')
         for key in ("a", "b", "c", "a"):
             await once(replays, key, work)
@@ -82,10 +87,10 @@ async def test_an_answer_survives_a_restart(tmp_path: Path) -> None:
     path = str(tmp_path / "answers")
     work = Work(b'{"body":"\xc3\xa4","n":1.50}')
     before = Replays(path).begin("k", "1", work)
-    assert await before.wait() == work.result
+    assert bytes((await before.wait()).body) == work.result
     after = Replays(path).begin("k", "1", work)
     assert after.action_id == before.action_id
-    assert await after.wait() == work.result
+    assert bytes((await after.wait()).body) == work.result
     assert len(work.calls) == 1
     assert os.stat(path).st_mode & 0o777 == 0o600
 
@@ -94,9 +99,9 @@ async def test_it_is_written_before_the_action_runs_and_before_its_answer_is_tol
     path = tmp_path / "answers"
     lines: list[int] = []
 
-    async def look(action_id: str, resumed: bool) -> bytes:
+    async def look(action_id: str, resumed: bool) -> ActionAnswer:
         lines.append(len(path.read_text().splitlines()))
-        return b"1"
+        return answer(b"1")
 
     await once(Replays(str(path)), "k", look)
     assert lines == [1]

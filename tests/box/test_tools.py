@@ -34,8 +34,8 @@ from glovebox.protocol.observations import (
     FileWriteObservation,
     MCPObservation,
 )
+from glovebox.protocol.tools.actions import ENTRIES
 from glovebox.protocol.tools.base import ImagePart, Tool, ToolCall, ToolResult
-from glovebox.protocol.tools.own import ENTRIES
 from tests.support.running import wait_until
 from tests.support.waiting import LIMIT
 

@@ -8,7 +8,7 @@ from glovebox.bundle import ROOT
 from tests.bundle.images import EmptyImage
 
 PYTHON = f"{ROOT}/bin/python3"
-USE = "from glovebox.cli import preloaded; preloaded.use()\n"
+USE = "from glovebox import fast_start; fast_start.use()\n"
 #: A package, a module of a package, and one of the standard library.
 LOOK = """
 import inspect, asyncio, glovebox.server.app, starlette.applications

@@ -10,7 +10,7 @@ import pytest
 
 from glovebox import Runtime
 from glovebox.client.mcp import McpConfig, RemoteServerConfig, StartedServers, StdioServerConfig
-from glovebox.protocol.mcp import McpServers as Served
+from glovebox.protocol.status import McpServers as Served
 from tests.client.asked import connected
 from tests.support.running import RunningBox, running_box
 

@@ -15,14 +15,25 @@ from glovebox.client.connection.streaming import ActionStream
 from glovebox.client.runtime import Runtime
 from glovebox.errors import BadAnswer, UnsupportedAction
 from glovebox.protocol.actions import CmdRunAction, FileReadAction, IPythonRunCellAction
-from glovebox.protocol.events import ActionFinished, ActionOutput, ActionStarted, CommandFinished, Event
+from glovebox.protocol.events import (
+    ActionFinished,
+    ActionOutput,
+    ActionStarted,
+    CommandFinished,
+    Display,
+    Event,
+    Gap,
+    Missed,
+    Output,
+    Reset,
+    Started,
+)
 from glovebox.protocol.notebook import CellInfo
 from glovebox.protocol.observations import (
     CmdOutputObservation,
     FileReadObservation,
     IPythonRunCellObservation,
 )
-from glovebox.protocol.streams import Display, Gap, Missed, Output, Reset, Started
 from glovebox.protocol.terminal import CommandInfo
 from tests.client.support import Cut, Cutter, connected, cutter, runtime, runtime_at, served, until
 from tests.support.running import RunningBox, wait_until

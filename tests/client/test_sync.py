@@ -17,9 +17,8 @@ import pytest
 from glovebox import Runtime, SyncRuntime
 from glovebox.errors import DeadlineExceeded, NotConnected
 from glovebox.protocol.actions import CmdRunAction
-from glovebox.protocol.events import ActionOutput
+from glovebox.protocol.events import ActionOutput, Output
 from glovebox.protocol.observations import CmdOutputObservation
-from glovebox.protocol.streams import Output
 from tests.client.support import OneBox
 from tests.support.running import RunningBox, wait_until
 

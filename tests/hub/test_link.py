@@ -130,13 +130,13 @@ async def test_an_order_is_answered_and_bytes_stay_bytes(bench: Bench) -> None:
         "kind": "write", "path": "/a", "data": b"\xff\0", "expected": "", "exclusive": False,
     }  # fmt: skip
     answer = {"kind": "written", "created": True}
-    assert bench.link.told(told(wire.last, 1, "succeeded", answer=answer)) is True
+    assert bench.link.report(told(wire.last, 1, "succeeded", answer=answer)) is True
     assert await writing == Written(created=True)
 
     reading = begin(bench.link.do(Read(path="/a"), Content))
     await sent(wire, 2)
     answer = {"kind": "content", "data": b"\xff\0", "size": 2}
-    bench.link.told(told(wire.last, 1, "succeeded", answer=answer))
+    bench.link.report(told(wire.last, 1, "succeeded", answer=answer))
     assert (await reading).data == b"\xff\0"
     assert (bench.link.given, bench.link.failed, bench.link.outstanding) == (2, 0, 0)
 
@@ -147,11 +147,11 @@ async def test_what_is_told_twice_is_heard_once_and_a_gap_is_refused_until_it_is
     running = begin(bench.link.do(RUN, RunEnded, limit=None, printed=heard.append))
     await sent(wire)
     first, second = told(wire.last, 1, "printed", text="a"), told(wire.last, 2, "printed", text="b")
-    assert bench.link.told(second) is False
-    assert bench.link.told(first) is True
-    assert bench.link.told(first) is True
-    assert bench.link.told(second) is True
-    assert bench.link.told(told(wire.last, 3, "succeeded", answer=ENDED)) is True
+    assert bench.link.report(second) is False
+    assert bench.link.report(first) is True
+    assert bench.link.report(first) is True
+    assert bench.link.report(second) is True
+    assert bench.link.report(told(wire.last, 3, "succeeded", answer=ENDED)) is True
     assert (await running).exit_code == 0
     assert heard == ["a", "b"]
 
@@ -163,7 +163,7 @@ async def test_a_gap_that_stays_is_an_answer_that_makes_no_sense(
     wire = await bench.connect()
     running = begin(bench.link.do(RUN, RunEnded, limit=None))
     await sent(wire)
-    assert bench.link.told(told(wire.last, 2, "succeeded", answer=ENDED)) is False
+    assert bench.link.report(told(wire.last, 2, "succeeded", answer=ENDED)) is False
     with pytest.raises(BadWindowAnswer, match="number 1 is missing"):
         await asyncio.wait_for(running, LIMIT)
 
@@ -174,8 +174,8 @@ async def test_halves_of_characters_are_put_together(bench: Bench) -> None:
     running = begin(bench.link.do(RUN, RunEnded, printed=heard.append))
     await sent(wire)
     for number, text in enumerate(["a\ud83d", "\ude00b", "\udc00!"], 1):
-        bench.link.told(told(wire.last, number, "printed", text=text))
-    bench.link.told(told(wire.last, 4, "succeeded", answer=ENDED))
+        bench.link.report(told(wire.last, number, "printed", text=text))
+    bench.link.report(told(wire.last, 4, "succeeded", answer=ENDED))
     await running
     assert heard == ["a", "😀b", "?!"]
 
@@ -187,7 +187,7 @@ async def test_an_order_waits_for_the_first_words_of_a_window(bench: Bench) -> N
     await asyncio.sleep(0)
     assert wire.orders == []
     await bench.link.hello([])
-    bench.link.told(done(wire.last))
+    bench.link.report(done(wire.last))
     assert await waiting == Done()
 
 
@@ -198,7 +198,7 @@ async def test_an_order_that_nobody_has_acknowledged_is_given_again(bench: Bench
     bench.link.disconnected()
     second = await bench.connect()
     assert second.orders == first.orders
-    bench.link.told(told(second.last, 1, "succeeded", answer=ENDED))
+    bench.link.report(told(second.last, 1, "succeeded", answer=ENDED))
     assert (await running).exit_code == 0
 
 
@@ -208,7 +208,7 @@ async def test_an_order_that_the_window_has_is_not_given_again(bench: Bench) -> 
     await sent(first)
     second = await bench.connect(first.last)
     assert second.orders == []
-    bench.link.told(told(first.last, 1, "succeeded", answer=ENDED))
+    bench.link.report(told(first.last, 1, "succeeded", answer=ENDED))
     assert (await running).exit_code == 0
 
 
@@ -230,7 +230,7 @@ async def test_a_window_is_told_of_orders_that_nobody_waits_for_any_more(bench: 
     running.cancel()
     await wire.until(lambda: len(wire.cancelled) == 2)
     assert wire.cancelled[1] == wire.last
-    assert bench.link.told(told(wire.last, 1, "succeeded", answer=ENDED)) is True
+    assert bench.link.report(told(wire.last, 1, "succeeded", answer=ENDED)) is True
 
 
 async def test_a_window_that_never_answers_meets_the_limit(bench: Bench) -> None:
@@ -257,7 +257,7 @@ async def test_an_answer_that_makes_no_sense_is_an_error(bench: Bench, what: dic
     wire = await bench.connect()
     asking = begin(bench.link.do(Stat(path="/a"), PathInfo))
     await sent(wire)
-    assert bench.link.told({"id": wire.last, "number": 1, **what}) is True
+    assert bench.link.report({"id": wire.last, "number": 1, **what}) is True
     with pytest.raises(BadWindowAnswer):
         await asking
 
@@ -265,7 +265,7 @@ async def test_an_answer_that_makes_no_sense_is_an_error(bench: Bench, what: dic
 @pytest.mark.parametrize("data", [None, 7, "told", [], {"id": 7}, {"id": "unknown", "number": 1}])
 async def test_what_belongs_to_no_order_is_let_go(bench: Bench, data: Any) -> None:
     await bench.connect()
-    assert bench.link.told(data) is True
+    assert bench.link.report(data) is True
 
 
 @pytest.mark.parametrize(
@@ -275,7 +275,7 @@ async def test_a_window_says_why_it_does_not(bench: Bench, code: str, error: typ
     wire = await bench.connect()
     asking = begin(bench.link.do(Stat(path="/a"), PathInfo))
     await sent(wire)
-    bench.link.told(told(wire.last, 1, "failed", code=code, message="For this reason."))
+    bench.link.report(told(wire.last, 1, "failed", code=code, message="For this reason."))
     with pytest.raises(error, match=r"For this reason\.") as caught:
         await asking
     if isinstance(caught.value, OrderRefused):

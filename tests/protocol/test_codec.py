@@ -14,7 +14,7 @@ from glovebox.protocol.observations import (
     FileEditObservation,
     FileReadObservation,
 )
-from glovebox.protocol.openhands import Codec, Refusal
+from glovebox.protocol.openhands import Codec, Refusal, decode_observation, encode_action, encode_observation
 from glovebox.protocol.terminal import Limits
 
 CODEC = Codec()
@@ -126,7 +126,7 @@ def test_a_mistyped_command_is_answered_with_an_error_observation() -> None:
 def test_a_mistyped_edit_is_answered_with_an_edit_observation_that_echoes_it() -> None:
     with pytest.raises(Refusal) as caught:
         decode("edit", {"path": "/a", "command": "str_replace", "old_str": 5, "new_str": "b"})
-    envelope = CODEC.encode_observation(caught.value.observation)
+    envelope = encode_observation(caught.value.observation)
     assert envelope["observation"] == "edit"
     assert envelope["content"].startswith("ERROR:\n")
     assert envelope["extras"]["old_content"] == 5
@@ -145,21 +145,21 @@ def test_a_timeout_that_is_no_number_is_refused() -> None:
 
 
 def test_an_observation_has_exactly_the_contracts_keys_in_its_order() -> None:
-    run = CODEC.encode_observation(CmdOutputObservation(content="x", command="pwd"))
+    run = encode_observation(CmdOutputObservation(content="x", command="pwd"))
     assert list(run) == ["message", "observation", "content", "extras", "success"]
     assert list(run["extras"]) == ["command", "metadata", "hidden"]
     assert list(run["extras"]["metadata"]) == [
         "exit_code", "pid", "username", "hostname", "working_dir", "py_interpreter_path", "prefix", "suffix",
     ]  # fmt: skip
     assert run["success"] is False
-    read = CODEC.encode_observation(FileReadObservation(content="x", path="/a"))
+    read = encode_observation(FileReadObservation(content="x", path="/a"))
     assert read == {
         "message": "I read the file /a.",
         "observation": "read",
         "content": "x",
         "extras": {"path": "/a", "impl_source": "default"},
     }
-    edit = CODEC.encode_observation(FileEditObservation(path="/a", diff=""))
+    edit = encode_observation(FileEditObservation(path="/a", diff=""))
     assert list(edit["extras"]) == [
         "path", "prev_exist", "old_content", "new_content", "impl_source", "diff", "_diff_cache",
     ]  # fmt: skip
@@ -167,17 +167,17 @@ def test_an_observation_has_exactly_the_contracts_keys_in_its_order() -> None:
 
 def test_every_action_and_observation_survives_its_envelope() -> None:
     action = FileWriteAction(path="/a", content="b", start=1, timeout=3.0)
-    assert CODEC.decode_action(CODEC.encode_action(action)) == action
+    assert CODEC.decode_action(encode_action(action)) == action
     observation = CmdOutputObservation(
         content="x", command="ls", metadata=CmdOutputMetadata(exit_code=1, working_dir="/")
     )
-    assert CODEC.decode_observation(CODEC.encode_observation(observation)) == observation
+    assert decode_observation(encode_observation(observation), CODEC.observations.values()) == observation
 
 
 def test_arguments_that_the_contract_does_not_know_are_left_out_unless_they_say_something() -> None:
-    plain = CODEC.encode_action(CmdRunAction(command="ls"))
+    plain = encode_action(CmdRunAction(command="ls"))
     assert not {"session", "budget", "limits"} & set(plain["args"])
-    told = CODEC.encode_action(CmdRunAction(command="ls", session="build", limits=Limits(memory=1)))
+    told = encode_action(CmdRunAction(command="ls", session="build", limits=Limits(memory=1)))
     assert told["args"]["session"] == "build"
     assert told["args"]["limits"]["memory"] == 1
 
@@ -188,7 +188,7 @@ def test_extras_of_older_servers_are_understood() -> None:
         "content": "x",
         "extras": {"command": "ls", "exit_code": 2, "command_id": 7, "formatted_output_and_error": "y"},
     }
-    decoded = CODEC.decode_observation(old)
+    decoded = decode_observation(old, CODEC.observations.values())
     assert decoded == CmdOutputObservation(
         content="x", command="ls", metadata=CmdOutputMetadata(exit_code=2, pid=7)
     )
@@ -201,7 +201,7 @@ def test_extras_of_older_servers_are_understood() -> None:
 )  # fmt: skip
 def test_an_observation_that_breaks_the_contract_is_refused(envelope: dict[str, Any]) -> None:
     with pytest.raises(ActionError):
-        CODEC.decode_observation(envelope)
+        decode_observation(envelope, CODEC.observations.values())
 
 
 def test_the_contracts_type_names_are_all_known() -> None:

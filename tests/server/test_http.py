@@ -170,7 +170,7 @@ def test_stopping_answers_a_waiting_command_and_leaves_nothing_behind(tmp_path: 
 def test_serving_does_not_load_the_command_line_of_uvicorn() -> None:
     script = (
         "import sys\n"
-        "from glovebox.server.lazy_uvicorn import Config\n"
+        "from glovebox.server.uvicorn import Config\n"
         "config = Config(object(), http='httptools', lifespan='off', log_config=None)\n"
         "config.load()\n"
         "assert config.loaded\n"

@@ -25,7 +25,7 @@ from websockets.sync.client import connect
 
 from glovebox import logs, tracing
 from glovebox.box.threads import Threads
-from glovebox.server.request_ids import RequestIds
+from glovebox.http.response_headers import RequestIds
 from tests.server.serving import serving
 from tests.support.running import RunningBox, running_box, wait_until
 from tests.support.waiting import LIMIT

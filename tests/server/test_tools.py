@@ -101,8 +101,8 @@ def test_a_format_or_tool_that_is_not_there_is_refused(box: RunningBox, query: s
 
 def test_a_box_starts_without_the_formats() -> None:
     script = (
-        "import sys; import glovebox.server.run; from glovebox.box import registry\n"
-        "for name, where in registry.OWN.items(): registry.load(name, where)\n"
+        "import sys; import glovebox.server.run; from glovebox.box import plugin_life\n"
+        "for name, where in plugin_life.OWN.items(): plugin_life.load(name, where)\n"
         "print([name for name in sys.modules if name.startswith('glovebox.protocol.tools.')])"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

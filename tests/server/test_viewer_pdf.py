@@ -16,8 +16,8 @@ import psutil
 import pytest
 from pypdf import PdfReader, PdfWriter
 
-from glovebox.server.viewer import pdf_view, pdf_worker
-from glovebox.server.viewer.pdf_view import MOST_CARRIED
+from glovebox.server.viewer import pages, pdf_worker
+from glovebox.server.viewer.pages import MOST_CARRIED
 from tests.server.test_viewer import PNG
 from tests.server.viewing import FREE, pdf, running_viewer, stream, until, writing
 
@@ -269,15 +269,15 @@ async def test_a_page_of_a_file_that_has_changed_is_refused(
 @pytest.mark.parametrize(
     ("query", "status", "text"),
     [
-        ({}, 400, "A page is asked for by the path of a PDF and a number."),
+        ({}, 400, "Name a page by the path of a PDF and a number."),
         (
             {"path": "/etc/passwd", "number": "1"},
             400,
-            "A page is asked for by the path of a PDF and a number.",
+            "Name a page by the path of a PDF and a number.",
         ),
-        ({"path": "/a.pdf"}, 400, "A page is asked for by the path of a PDF and a number."),
-        ({"path": "/a.pdf", "number": "-1"}, 400, "A page is asked for by the path of a PDF and a number."),
-        ({"path": "/a.pdf", "number": "٣"}, 400, "A page is asked for by the path of a PDF and a number."),
+        ({"path": "/a.pdf"}, 400, "Name a page by the path of a PDF and a number."),
+        ({"path": "/a.pdf", "number": "-1"}, 400, "Name a page by the path of a PDF and a number."),
+        ({"path": "/a.pdf", "number": "٣"}, 400, "Name a page by the path of a PDF and a number."),
         ({"path": "a.pdf", "number": "1"}, 400, "Error: Path must be absolute"),
         ({"path": "/no/such.pdf", "number": "1"}, 404, "Error: File not found"),
     ],
@@ -336,7 +336,7 @@ async def test_a_page_that_takes_too_long_is_given_up(
     client: httpx.AsyncClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     page = await shown(client, tmp_path / "a.pdf", SLOW)
-    monkeypatch.setattr(pdf_view, "SECONDS", 1)
+    monkeypatch.setattr(pages, "SECONDS", 1)
     answer = await draw(client, tmp_path / "a.pdf", page)
     assert (answer.status_code, answer.text) == (500, "It takes longer than 1 seconds to read.")
 

@@ -105,7 +105,7 @@ def told_results(state: Path) -> dict[str, bytes]:
     """The answers that a server would give again, by key."""
     replays = Replays(str(state / "answers"))
     try:
-        return {key: entry.result for key, entry in replays._kept.items() if entry.result}
+        return {key: bytes(entry.answer.body) for key, entry in replays._kept.items() if entry.answer}
     finally:
         replays.close()
 

@@ -10,8 +10,8 @@ import pytest
 
 from glovebox import SyncRuntime
 from glovebox.protocol.actions import CmdRunAction
+from glovebox.protocol.events import Output
 from glovebox.protocol.observations import CmdOutputObservation, ErrorObservation
-from glovebox.protocol.streams import Output
 from tests.support.waiting import LIMIT, wait_until
 from tests.vscode.harness.workstation import Window, Workstation
 

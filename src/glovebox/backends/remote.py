@@ -12,8 +12,8 @@ from glovebox.backends.external import FoundSandbox, refuse_wishes
 from glovebox.backends.readiness import until_alive
 from glovebox.client.backend import Address, BoxInfo, ProgressReport
 from glovebox.client.spec import BoxSpec
-from glovebox.decoding import decode_json
 from glovebox.errors import BadAnswer, BadSpec, BoxUnreachable, DeadlineExceeded, NoSuchBox
+from glovebox.json_codec import decode_json
 from glovebox.protocol.base import Message
 from glovebox.settings.host import HostSettings
 

@@ -14,7 +14,6 @@ from glovebox.backends.external import FoundSandbox, refuse_wishes
 from glovebox.client.backend import Address, BoxInfo, ProgressReport, State
 from glovebox.client.connection.retry import Lost
 from glovebox.client.spec import BoxSpec
-from glovebox.decoding import decode_json
 from glovebox.errors import (
     BackendError,
     BadAnswer,
@@ -29,6 +28,7 @@ from glovebox.errors import (
     NoWindow,
     SeveralWindows,
 )
+from glovebox.json_codec import decode_json
 from glovebox.protocol.base import Message
 from glovebox.protocol.window import Window, WindowStatus
 from glovebox.settings.host import HostSettings

@@ -17,7 +17,7 @@ from glovebox.box.threads import Threads
 from glovebox.errors import PluginFailed
 from glovebox.http.endpoints import Endpoint, Socket
 from glovebox.protocol.base import Message
-from glovebox.protocol.plugins import PluginInfo
+from glovebox.protocol.status import PluginInfo
 from glovebox.settings import Settings, plugin_options
 
 if TYPE_CHECKING:

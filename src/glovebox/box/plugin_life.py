@@ -17,7 +17,7 @@ from glovebox.errors import GloveboxError, PluginFailed, PluginNeeded, SettingsE
 from glovebox.http.endpoints import Endpoint, Socket
 from glovebox.protocol.base import Action
 from glovebox.protocol.events import PluginChanged
-from glovebox.protocol.plugins import PluginInfo, PluginState
+from glovebox.protocol.status import PluginInfo, PluginState
 
 log = logging.getLogger(__name__)
 

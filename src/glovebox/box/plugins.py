@@ -19,7 +19,7 @@ from glovebox.box.plugin_life import MakePlugin, PluginLife
 from glovebox.errors import NoSuchPlugin, SettingsError, StartupError
 from glovebox.http.endpoints import Endpoint, Socket
 from glovebox.protocol.base import Action, Observation
-from glovebox.protocol.plugins import PluginInfo
+from glovebox.protocol.status import PluginInfo
 
 
 class Plugins:

@@ -1,4 +1,4 @@
-"""Runs an action once per idempotency key, however often it is asked for, and across restarts of the box."""
+"""Runs an action once per idempotency key, however often the key comes, and across restarts of the box."""
 
 from __future__ import annotations
 
@@ -12,37 +12,61 @@ from collections.abc import Awaitable, Callable, Iterator
 
 import msgspec
 
-from glovebox.decoding import json_decoder
 from glovebox.errors import KeyReused
+from glovebox.json_codec import json_decoder
 from glovebox.protocol.base import Message
 from glovebox.state_files import LineFile, read_lines
 
 log = logging.getLogger(__name__)
 
-#: `run(action_id, resumed)`: carries out the action; its result is JSON.
-Run = Callable[[str, bool], Awaitable[bytes]]
+
+class ActionAnswer(Message):
+    """The response to an action. A failure is kept like a success: repeated, not tried again."""
+
+    status: int
+    #: The code of a failure.
+    code: str = ""
+    #: The name of the action, if it was known to be one.
+    action: str = ""
+    body: msgspec.Raw
+    #: As JSON: a later version may repeat an answer, and knows other details.
+    details: msgspec.Raw
+
+    @property
+    def size(self) -> int:
+        return memoryview(self.body).nbytes + memoryview(self.details).nbytes
+
+    def encode(self, *, details: bool) -> bytes:
+        body = bytes(self.body)
+        if not details or self.code:
+            return body
+        return b'%b,"details":%b}' % (body[:-1], bytes(self.details))
+
+
+#: `run(action_id, resumed)` carries out the action.
+Run = Callable[[str, bool], Awaitable[ActionAnswer]]
 
 
 class KeyedAction(msgspec.Struct, eq=False):
-    """An action that was asked for with a key. Without task and result it was begun before a restart."""
+    """An action that came with a key. Without task and answer it was begun before a restart."""
 
     action_id: str
     fingerprint: str
-    result: bytes | None = None
-    task: asyncio.Task[bytes] | None = None
+    answer: ActionAnswer | None = None
+    task: asyncio.Task[ActionAnswer] | None = None
 
-    async def wait(self) -> bytes:
-        """The result. Whoever waits may go away; the action goes on."""
-        if self.result is not None:
-            return self.result
+    async def wait(self) -> ActionAnswer:
+        """The answer. A waiting caller that is cancelled does not stop the action."""
+        if self.answer is not None:
+            return self.answer
         assert self.task is not None
         return await asyncio.shield(self.task)
 
 
 class Replays:
-    """Remembers the newest results by key, in bounded memory. A running action is never forgotten.
+    """Remembers the newest answers by key, in bounded memory. A running action is never forgotten.
 
-    With a file, what was begun and how it ended is also written there, before anybody is told.
+    With a file, the beginning and the answer of an action are also written there, before the caller gets it.
     """
 
     def __init__(self, path: str | None = None, keep: int = 1000, keep_size: int = 16_000_000) -> None:
@@ -75,17 +99,16 @@ class Replays:
                 f"The idempotency key {key!r} was used for a different action. "
                 "Use a new key for a new action."
             )
-        elif entry.result is None and entry.task is None:
+        elif entry.answer is None and entry.task is None:
             entry.task = asyncio.create_task(self._finish(key, entry, run(entry.action_id, True)))
         return entry
 
-    async def _finish(self, key: str, entry: KeyedAction, running: Awaitable[bytes]) -> bytes:
-        result = await running
-        entry.result = result
-        self._total += len(result)
-        self._write(_Line(key=key, result=msgspec.Raw(result)))
+    async def _finish(self, key: str, entry: KeyedAction, running: Awaitable[ActionAnswer]) -> ActionAnswer:
+        answer = entry.answer = await running
+        self._total += answer.size
+        self._write(_Line(key=key, result=answer))
         self._forget()
-        return result
+        return answer
 
     def _write(self, line: _Line) -> None:
         if self._file is None:
@@ -110,7 +133,7 @@ class Replays:
         full.close()
         self._file = LineFile(full.path)
         for key, entry in self._kept.items():
-            if entry.result is None:
+            if entry.answer is None:
                 self._append(self._file, _begun(key, entry))
 
     def _forget(self) -> None:
@@ -118,25 +141,24 @@ class Replays:
             if len(self._kept) <= self._keep and self._total <= self._keep_size:
                 return
             interrupted = entry.task is None or entry.task.done()
-            if entry.result is not None or (interrupted and len(self._kept) > self._keep):
+            if entry.answer is not None or (interrupted and len(self._kept) > self._keep):
                 self._drop(key)
 
     def _drop(self, key: str) -> None:
         entry = self._kept.pop(key, None)
-        if entry is not None:
-            self._total -= len(entry.result or b"")
+        if entry is not None and entry.answer is not None:
+            self._total -= entry.answer.size
 
     def _load(self, file: LineFile) -> None:
-        """Take over what an earlier server left."""
         root = os.path.dirname(file.path)
         for line in [*read_lines(_former(file), root, _decode), *read_lines(file.path, root, _decode)]:
-            entry, result = self._kept.get(line.key), bytes(line.result)
-            if not result and (entry is None or entry.action_id != line.action_id):
+            entry = self._kept.get(line.key)
+            if line.result is None and (entry is None or entry.action_id != line.action_id):
                 self._drop(line.key)  # forgotten in its time, and used anew
                 self._kept[line.key] = KeyedAction(line.action_id, line.fingerprint)
-            elif result and entry is not None and entry.result is None:
-                entry.result = result
-                self._total += len(result)
+            elif line.result is not None and entry is not None and entry.answer is None:
+                entry.answer = line.result
+                self._total += line.result.size
         self._forget()
         try:
             file.replace(msgspec.json.encode(line) for line in self._lines())
@@ -148,17 +170,17 @@ class Replays:
     def _lines(self) -> Iterator[_Line]:
         for key, entry in self._kept.items():
             yield _begun(key, entry)
-            if entry.result is not None:
-                yield _Line(key=key, result=msgspec.Raw(entry.result))
+            if entry.answer is not None:
+                yield _Line(key=key, result=entry.answer)
 
 
 class _Line(Message, omit_defaults=True):
-    """One line of the file: an action was begun, or it has ended with a result."""
+    """One line of the file: an action was begun, or it has ended with an answer."""
 
     key: str
     fingerprint: str = ""
     action_id: str = ""
-    result: msgspec.Raw = msgspec.Raw()
+    result: ActionAnswer | None = None
 
 
 _decode = json_decoder(_Line).decode

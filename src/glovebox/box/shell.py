@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from typing import Protocol
 
-from glovebox.protocol.streams import Output
+from glovebox.protocol.events import Output
 
 
 class Shell(Protocol):

@@ -81,7 +81,7 @@ class Toolbox:
 
     async def tools(self) -> list[Tool]:
         """All of them, the box's own first. None of the others has the name of one of these."""
-        from glovebox.protocol.tools.own import own_tools
+        from glovebox.protocol.tools.actions import own_tools
 
         return [*own_tools(self._actions), *await self._routed()]
 
@@ -102,7 +102,7 @@ class Toolbox:
 
     async def call(self, call: ToolCall, *, action_id: str | None = None) -> ToolResult:
         """Carry out a call. Whatever goes wrong is a result that tells the model so."""
-        from glovebox.protocol.tools.aliases import is_restart
+        from glovebox.protocol.tools.actions import is_restart
         from glovebox.protocol.tools.results import failed, result
 
         if call.problem:
@@ -143,8 +143,7 @@ class Toolbox:
 
     def _own_action(self, call: ToolCall) -> Action[Any] | None:
         """What a call of a tool of the box asks for; None if the box has none of that name."""
-        from glovebox.protocol.tools.aliases import alias_action, aliases_of
-        from glovebox.protocol.tools.own import ENTRIES, own_action
+        from glovebox.protocol.tools.actions import ENTRIES, alias_action, aliases_of, own_action
 
         if call.name in ENTRIES and ENTRIES[call.name].action in self._actions:
             return own_action(call.name, call.arguments)
@@ -162,8 +161,7 @@ class Toolbox:
         return session_of(action) if action is not None else None
 
     async def _routed(self) -> list[Tool]:
-        from glovebox.protocol.tools.aliases import aliases_of
-        from glovebox.protocol.tools.own import own_tools
+        from glovebox.protocol.tools.actions import aliases_of, own_tools
 
         source = self._source.routed
         if source is None:
@@ -173,7 +171,7 @@ class Toolbox:
         )
 
     async def _restart(self) -> ToolResult:
-        from glovebox.protocol.tools.aliases import RESTARTED
+        from glovebox.protocol.tools.actions import RESTARTED
         from glovebox.protocol.tools.results import failed, result
 
         shell = self._source.shell
@@ -185,9 +183,8 @@ class Toolbox:
         return result(SuccessObservation(content=RESTARTED))
 
     def _unknown(self, name: str, routed: list[str]) -> str:
-        from glovebox.protocol.tools.aliases import aliases_of
-        from glovebox.protocol.tools.nearest import TOOL_WORDS, nearest
-        from glovebox.protocol.tools.own import own_tools
+        from glovebox.protocol.tools.actions import aliases_of, own_tools
+        from glovebox.protocol.tools.arguments import TOOL_WORDS, nearest
 
         listed = list(dict.fromkeys([*(tool.name for tool in own_tools(self._actions)), *routed]))
         text = f"Unknown tool: {name[:_LONGEST_NAME]}."

@@ -16,8 +16,8 @@ import msgspec
 import glovebox
 from glovebox.bundle.layout import MANIFEST
 from glovebox.bundle.subprocesses import Stop
-from glovebox.decoding import decode_json
 from glovebox.errors import NoBundle
+from glovebox.json_codec import decode_json
 from glovebox.protocol.base import Message
 
 
@@ -49,7 +49,7 @@ def manifest(path: Path) -> Manifest:
 
 
 def digest(path: Path) -> str:
-    """What tells a bundle from others with another content.
+    """Identifies a bundle by its content.
 
     Raises:
         NoBundle: it is none.

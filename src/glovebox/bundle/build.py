@@ -14,7 +14,6 @@ from glovebox.bundle import archive
 from glovebox.bundle.elf import Linker, elf_files, is_elf
 from glovebox.bundle.layout import COMMAND, LIBRARIES, PYTHON, ROOT, TOOLS, site_packages, standard_library
 from glovebox.bundle.packages import copy_packages
-from glovebox.bundle.preload import preload
 from glovebox.bundle.pythons import STANDARD, Python, chosen
 from glovebox.bundle.subprocesses import Stop, run
 from glovebox.errors import NoBundle
@@ -55,9 +54,9 @@ if not any(os.access(os.path.join(place, "bash"), os.X_OK) for place in places.s
     os.environ["PATH"] = places + os.pathsep + "{ROOT}/{TOOLS}"
 
 if sys.argv[1:2] == ["serve"]:
-    from glovebox.cli import preloaded
+    from glovebox import fast_start
 
-    preloaded.use()
+    fast_start.use()
 
 from glovebox.cli.main import main
 
@@ -116,7 +115,8 @@ def _fill(stage: Path, extras: Sequence[str], begin: Callable[[], None], stop: S
     python = [str(linker.loader), str(stage / PYTHON), "-I", "-B"]
     begin()
     _compile(stage, stop)
-    preload(stage, python, stop)
+    write = "import sys; from glovebox import fast_start; fast_start.write(*sys.argv[1:])"
+    run([*python, "-c", write, str(stage), str(site_packages(stage))], stop, what="preloading")
     begin()
     run([*python, "-c", f"import {_MUST_LOAD}"], stop, what="a look at whether it works")
 

@@ -31,9 +31,9 @@ LOOK = 0.1
 
 
 async def ensure(settings: HostSettings, report: ProgressReport) -> Path:
-    """The bundle to put into images: the one that the settings name, or that of this version.
+    """The bundle to put into images: named by the settings, or that of this version.
 
-    The first call of a version makes it; that takes a while, and the report hears of it.
+    The first call of a version makes it; that takes a while, and is reported.
 
     Raises:
         NoBundle: there is none and it cannot be made; the text says what to do.
@@ -54,7 +54,7 @@ async def _make(path: Path, report: ProgressReport) -> None:
     stop = Stop()
 
     def tell(step: str, done: int, total: int) -> None:
-        with contextlib.suppress(RuntimeError):  # nobody waits for it any more
+        with contextlib.suppress(RuntimeError):  # it is not waited for any more
             loop.call_soon_threadsafe(report.progress, f"runtime: {step}", done, total)
 
     def work() -> None:
@@ -124,7 +124,7 @@ def _alone(path: Path, stop: Stop) -> Iterator[None]:
 
 
 def _forget_unfinished(path: Path) -> None:
-    """Remove what builders left that were killed; whoever holds the lock knows that none is at work."""
+    """Remove what killed builders left. The caller holds the lock, so none is at work."""
     for left in path.parent.glob(".bundle-*.tar-*"):
         shutil.rmtree(left, ignore_errors=True)
 

@@ -1,4 +1,4 @@
-"""Which Python a bundle brings: the one that makes it, or the system's, if that is the faster one.
+"""Which Python a bundle brings: that of its builder, or the system's, if that is faster.
 
 A distribution optimizes its Python by profiles of what programs do. Those that people build for themselves
 are mostly not optimized: a box starts a quarter slower with one.
@@ -13,14 +13,14 @@ from pathlib import Path
 import msgspec
 
 from glovebox.bundle.subprocesses import ask
-from glovebox.decoding import convert, decode_json
 from glovebox.errors import NoBundle
+from glovebox.json_codec import convert, decode_json
 from glovebox.protocol.base import Message
 
 SYSTEM = Path(f"/usr/bin/python{sys.version_info.major}.{sys.version_info.minor}")
 #: What a box needs of the standard library; a distribution may keep some of it in other packages.
 STANDARD = "ssl, sqlite3, lzma, bz2, ctypes, zlib"
-#: How whoever configured a Python asked for optimization.
+#: Flags of `configure` that mean an optimized build.
 _OPTIMIZED = "--enable-optimizations"
 _TELL = """
 import importlib.util, json, sys, sysconfig
@@ -36,7 +36,7 @@ print(json.dumps({
 
 
 class Python(Message):
-    """A Python of this machine, as it tells of itself."""
+    """A Python of this machine, as it describes itself."""
 
     program: Path
     #: Where its standard library is, and the part of that which is compiled.
@@ -52,7 +52,7 @@ def chosen(system: Path = SYSTEM) -> Python:
     """The Python to bring. `system`: where the distribution has its own.
 
     Raises:
-        NoBundle: the one that runs here does not tell of itself.
+        NoBundle: the running one does not describe itself.
     """
     running = told_by(Path(sys.executable))
     if running is None:
@@ -66,13 +66,13 @@ def chosen(system: Path = SYSTEM) -> Python:
 
 
 def told_by(program: Path) -> Python | None:
-    """What a Python tells of itself; None if there is none."""
+    """The description of a Python; None if there is none."""
     if not os.access(program, os.X_OK):
         return None
-    told = ask([program, "-I", "-c", _TELL])
-    if told is None:
+    output = ask([program, "-I", "-c", _TELL])
+    if output is None:
         return None
-    found = convert(decode_json(told), Python, dec_hook=lambda kind, text: kind(text))
+    found = convert(decode_json(output), Python, dec_hook=lambda kind, text: kind(text))
     return msgspec.structs.replace(found, program=found.program.resolve())
 
 

@@ -16,11 +16,11 @@ LOOK = 0.2
 
 
 class BrokenOff(Exception):
-    """Nobody wants the bundle any more."""
+    """The bundle is not wanted any more."""
 
 
 class Stop:
-    """Set by whoever waits for a bundle, looked at by what makes it."""
+    """Set by the caller that waits for a bundle, and checked by its builder."""
 
     def __init__(self) -> None:
         self._event = threading.Event()
@@ -32,7 +32,7 @@ class Stop:
         """Go on, or not; look for so many seconds.
 
         Raises:
-            BrokenOff: nobody wants it any more.
+            BrokenOff: it is not wanted any more.
         """
         if self._event.wait(wait) if wait else self._event.is_set():
             raise BrokenOff
@@ -43,7 +43,7 @@ def run(command: Sequence[str | Path], stop: Stop, *, what: str) -> None:
 
     Raises:
         NoBundle: it failed; the text has its last words.
-        BrokenOff: nobody wants it any more.
+        BrokenOff: it is not wanted any more.
     """
     process = subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 import msgspec
 
 from glovebox.client.hunks import visualize
-from glovebox.decoding import decode_json
+from glovebox.json_codec import decode_json
 from glovebox.protocol.base import Message
 
 _SECONDS = 20.0

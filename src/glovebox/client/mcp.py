@@ -10,8 +10,8 @@ from typing import Protocol
 import msgspec
 
 from glovebox.client.protocols import BoxClient
-from glovebox.decoding import decode_json
 from glovebox.errors import BadAnswer
+from glovebox.json_codec import decode_json
 from glovebox.protocol.base import Message
 
 log = logging.getLogger(__name__)

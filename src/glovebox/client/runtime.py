@@ -43,7 +43,7 @@ from glovebox.errors import (
 from glovebox.protocol.actions import FileEditAction, TaskTrackingAction
 from glovebox.protocol.base import Action, Message, Observation, ObservationT
 from glovebox.protocol.observations import ErrorObservation, FileEditObservation
-from glovebox.protocol.plugins import PluginInfo
+from glovebox.protocol.status import PluginInfo
 from glovebox.settings import host
 from glovebox.settings.host import HostSettings
 

@@ -10,8 +10,8 @@ from collections.abc import Iterable
 import msgspec
 
 from glovebox.client.protocols import BoxClient
-from glovebox.decoding import decode_json
 from glovebox.errors import ClientError, GloveboxError
+from glovebox.json_codec import decode_json
 from glovebox.logs import Mask
 from glovebox.protocol.actions import CmdRunAction
 from glovebox.protocol.base import Message

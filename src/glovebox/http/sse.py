@@ -41,7 +41,7 @@ class Stream(Response):
     """A body of unknown length.
 
     It ends with its pieces, with its reader, or when the box closes. A failure cuts the connection, so that
-    nobody takes a part for the whole.
+    a part is not taken for the whole.
     """
 
     def __init__(

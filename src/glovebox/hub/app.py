@@ -14,16 +14,15 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from glovebox.errors import GloveboxError, WindowError
 from glovebox.http.endpoints import INVALID, Endpoint, Parameter, Reply
-from glovebox.http.faults import HANDLERS, unforeseen
-from glovebox.http.parameters import InvalidParameter, body
+from glovebox.http.requests import HANDLERS, InvalidParameter, body, unexpected_error
+from glovebox.http.response_headers import RequestIds, SecurityHeaders
 from glovebox.http.responses import ErrorBody, error_response, json_response, refused
-from glovebox.http.security_headers import SecurityHeaders
 from glovebox.hub.registry import WINDOWS
 from glovebox.hub.windows import HubStats, Windows
 from glovebox.protocol.base import Message
 from glovebox.protocol.window import Heartbeat, Registered, Registration, Window, WindowStatus
+from glovebox.server.app import Alive
 from glovebox.server.guard import KEY_HEADER, Guard
-from glovebox.server.request_ids import RequestIds
 
 SOCKETS = "/socket.io/"
 _BEARER = b"bearer "
@@ -36,12 +35,13 @@ def create_hub_app(windows: Windows, sockets: ASGIApp, key: str) -> ASGIApp:
         routes=[Route(one.path, one.handle, methods=[one.method]) for one in endpoints],
         exception_handlers=HANDLERS,
     )
-    routes = SocketMiddleware(MissingWindowPage(RequestIds(own), windows), sockets)
     guarded = Guard(
-        routes, key=key, open_paths=[one.path for one in endpoints if one.open], socket_paths=[SOCKETS]
+        GuardedRoutes(RequestIds(own), sockets, windows),
+        key=key,
+        open_paths=[one.path for one in endpoints if one.open],
+        socket_paths=[SOCKETS],
     )
-    all_of_it = ServerErrorMiddleware(Bearer(Boxes(guarded, windows)), handler=unforeseen)
-    return SecurityHeaders(all_of_it)
+    return SecurityHeaders(ServerErrorMiddleware(Bearer(Boxes(guarded, windows)), handler=unexpected_error))
 
 
 class Bearer:
@@ -51,25 +51,13 @@ class Bearer:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Put the token where the key is looked for."""
         if scope["type"] in ("http", "websocket"):
             headers = dict(scope["headers"])
             shown = headers.get(b"authorization", b"")
             if KEY_HEADER.encode() not in headers and shown[: len(_BEARER)].lower() == _BEARER:
-                scope = _with_key(scope, shown[len(_BEARER) :].strip())
+                key = (KEY_HEADER.encode(), shown[len(_BEARER) :].strip())
+                scope = {**scope, "headers": [*scope["headers"], key]}
         await self._app(scope, receive, send)
-
-
-class SocketMiddleware:
-    """ASGI middleware that hands on what belongs to the windows' sockets."""
-
-    def __init__(self, app: ASGIApp, sockets: ASGIApp) -> None:
-        self._app = app
-        self._sockets = sockets
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        theirs = scope.get("path", "").startswith(SOCKETS)
-        await (self._sockets if theirs else self._app)(scope, receive, send)
 
 
 class Boxes:
@@ -83,7 +71,7 @@ class Boxes:
         window_id = _window_id(scope)
         try:
             app = await self._windows.app(window_id) if window_id else None
-        except GloveboxError:  # which is told to those who have the key
+        except GloveboxError:  # the guarded application reports it
             app = None
         if app is None:
             await self._app(scope, receive, send)
@@ -98,15 +86,16 @@ class Boxes:
         await app(scope, receive, send)
 
 
-class MissingWindowPage:
-    """ASGI middleware that says why there is no box of a window."""
+class GuardedRoutes:
+    """The ASGI application behind the guard: sockets, the hub's endpoints, and why a window has no box."""
 
-    def __init__(self, app: ASGIApp, windows: Windows) -> None:
-        self._app = app
+    def __init__(self, own: ASGIApp, sockets: ASGIApp, windows: Windows) -> None:
+        self._own = own
+        self._sockets = sockets
         self._windows = windows
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        app = self._app
+        app = self._sockets if scope.get("path", "").startswith(SOCKETS) else self._own
         if window_id := _window_id(scope):
             try:
                 app = await self._windows.app(window_id)
@@ -121,11 +110,6 @@ def _window_id(scope: Scope) -> str:
     return path.removeprefix(f"{WINDOWS}/").partition("/")[0] if path.startswith(f"{WINDOWS}/") else ""
 
 
-def _with_key(scope: Scope, key: bytes) -> Scope:
-    name = KEY_HEADER.encode()
-    return {**scope, "headers": [*(pair for pair in scope["headers"] if pair[0] != name), (name, key)]}
-
-
 ID_HEADER = "x-window-id"
 SECRET_HEADER = "x-window-secret"  # noqa: S105  the name of a header
 STATUSES: tuple[str, ...] = get_args(WindowStatus)
@@ -133,12 +117,6 @@ FULL = 503
 
 _ID = Parameter("id", {"type": "string"}, "The window's id.")
 _UNKNOWN = Reply("No window has that id and secret.", ErrorBody)
-
-
-class HubAlive(Message):
-    """The hub serves."""
-
-    status: str
 
 
 class WindowState(Message):
@@ -154,7 +132,7 @@ def hub_endpoints(windows: Windows) -> list[Endpoint]:
 
 def _for_anybody(windows: Windows) -> list[Endpoint]:
     async def alive(request: Request) -> Response:
-        return json_response(HubAlive(status="ok"))
+        return json_response(Alive(status="ok"))
 
     async def discover(request: Request) -> Response:
         return json_response(chosen(windows.listed(), request))
@@ -165,7 +143,7 @@ def _for_anybody(windows: Windows) -> list[Endpoint]:
     text = {"type": "string"}
     return [
         Endpoint(
-            "GET", "/alive", alive, "Whether the hub serves", {200: Reply("It does.", HubAlive)}, open=True
+            "GET", "/alive", alive, "Whether the hub serves", {200: Reply("It does.", Alive)}, open=True
         ),
         Endpoint(
             "GET", "/api/vscode/discover", discover, "The windows there are",

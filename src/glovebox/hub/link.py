@@ -1,4 +1,4 @@
-"""A window at the other end of a socket: orders go out, what is told comes back, and breaks are bridged."""
+"""A window at the other end of a socket: orders go out, reports come back, and breaks are bridged."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import Any, NoReturn, Protocol
 
 import msgspec
 
-from glovebox.decoding import convert
 from glovebox.errors import (
     BadWindowAnswer,
     WindowError,
@@ -20,6 +19,7 @@ from glovebox.errors import (
     WindowUnresponsive,
 )
 from glovebox.hub.window_client import LIMIT, AnswerT, OrderRefused
+from glovebox.json_codec import convert
 from glovebox.protocol.window import (
     Answer,
     Cancelled,
@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 
 #: Orders that one window may have to carry out at a time.
 MOST_ORDERS = 256
-#: How long a number may be missing among what is told of an order.
+#: How long a number may be missing among the reports on an order.
 GAP_SECONDS = 5.0
 
 
@@ -49,7 +49,7 @@ class Peer(Protocol):
 
 
 class _Pending:
-    """An order that somebody waits for."""
+    """An order that is waited for."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class _Pending:
         self.printed = printed
         #: The window has said that it has it.
         self.taken = False
-        #: The number of what is told next.
+        #: The number of the next report.
         self.next = 1
         self.gap: asyncio.TimerHandle | None = None
         #: The first half of a character whose other half comes with the next piece.
@@ -77,7 +77,7 @@ class _Pending:
 
 
 class WindowLink:
-    """The hands of one window, for as long as the hub knows it."""
+    """The hands of one window (`Hands`), for as long as the hub knows it."""
 
     def __init__(self, window: Callable[[], Window]) -> None:
         self._window = window
@@ -92,12 +92,10 @@ class WindowLink:
 
     @property
     def window(self) -> Window:
-        """The window, as it is now."""
         return self._window()
 
     @property
     def outstanding(self) -> int:
-        """How many orders are under way."""
         return len(self._orders)
 
     async def do(
@@ -108,12 +106,6 @@ class WindowLink:
         limit: float | None = LIMIT,
         printed: Callable[[str], None] | None = None,
     ) -> AnswerT:
-        """What an order came to. A break of the connection is waited for, as long as the window is known.
-
-        Raises:
-            Refused: the window says no.
-            WindowError: it cannot be asked, is lost, did not answer within `limit`, or makes no sense.
-        """
         self._check()
         pending = _Pending(order, answer, asyncio.get_running_loop().create_future(), printed)
         self._orders[pending.id] = pending
@@ -130,7 +122,6 @@ class WindowLink:
             self._forget(pending)
 
     def _check(self) -> None:
-        """That the window can be asked."""
         if self._ended is not None:
             raise self._ended()
         window = self.window
@@ -177,7 +168,7 @@ class WindowLink:
         self._peer, self._met = None, False
 
     async def hello(self, known: Iterable[str]) -> None:
-        """The window says what it is doing: give it what it has not got, and take back what nobody wants."""
+        """The window names its orders: send those that it lacks, and cancel those that are not waited for."""
         held = frozenset(known)
         self._met = True
         for pending in list(self._orders.values()):
@@ -194,7 +185,6 @@ class WindowLink:
             await self._cancel(order_id)
 
     def end(self, kind: type[WindowError], why: str) -> None:
-        """The window is gone for good."""
         self._ended = lambda: kind(why)
         self.disconnected()
         for pending in list(self._orders.values()):
@@ -222,19 +212,19 @@ class WindowLink:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    # What is told.
+    # Reports.
 
-    def told(self, data: Any) -> bool:
-        """Take what is told of an order; false if something before it is missing."""
+    def report(self, data: Any) -> bool:
+        """Take a report on an order; false if one before it is missing."""
         try:
-            told = convert(data, Told, builtin_types=(bytes,))
+            report = convert(data, Told, builtin_types=(bytes,))
         except msgspec.ValidationError as error:
             self._not_understood(data, error)
             return True
-        pending = self._orders.get(told.id)
-        if pending is None or told.number < pending.next:
-            return True  # nobody waits for it any more, or it was told before
-        if told.number > pending.next:
+        pending = self._orders.get(report.id)
+        if pending is None or report.number < pending.next:
+            return True  # it is not waited for any more, or came before
+        if report.number > pending.next:
             self._miss(pending)
             return False
         pending.next += 1
@@ -242,29 +232,29 @@ class WindowLink:
         if pending.gap is not None:
             pending.gap.cancel()
             pending.gap = None
-        self._take(pending, told)
+        self._take(pending, report)
         return True
 
-    def _take(self, pending: _Pending, told: Told) -> None:
-        if isinstance(told, Printed):
+    def _take(self, pending: _Pending, report: Told) -> None:
+        if isinstance(report, Printed):
             if pending.printed is not None and not pending.outcome.done():
-                text, pending.half = _joined(pending.half + told.text)
+                text, pending.half = _joined(pending.half + report.text)
                 if text:
                     pending.printed(text)
-        elif isinstance(told, Failed):
-            pending.fail(_failure(told))
-        elif not isinstance(told.answer, pending.answer):
+        elif isinstance(report, Failed):
+            pending.fail(_failure(report))
+        elif not isinstance(report.answer, pending.answer):
             pending.fail(
                 BadWindowAnswer(
-                    f"The window answered an order ({_kind(pending.order)}) with {_kind(told.answer)!r},"
+                    f"The window answered an order ({_kind(pending.order)}) with {_kind(report.answer)!r},"
                     " which is no answer to it."
                 )
             )
         elif not pending.outcome.done():
-            pending.outcome.set_result(told.answer)
+            pending.outcome.set_result(report.answer)
 
     def _miss(self, pending: _Pending) -> None:
-        """Something is missing. It may still come: the window tells it again."""
+        """A report is missing. It may still come: the window sends it again."""
         if pending.gap is None:
             problem = BadWindowAnswer(
                 f"The window did not tell everything of an order ({_kind(pending.order)}): number"
@@ -276,19 +266,19 @@ class WindowLink:
         order_id = data.get("id") if isinstance(data, dict) else None
         pending = self._orders.get(order_id) if isinstance(order_id, str) else None
         if pending is None:
-            log.warning("A window told something that cannot be understood: %s", error)
+            log.warning("A window sent a report that cannot be understood: %s", error)
         else:
             words = f"What the window told of an order ({_kind(pending.order)}) cannot be understood: {error}"
             pending.fail(BadWindowAnswer(words))
 
 
-def _failure(told: Failed) -> Exception:
-    message = _joined(told.message)[0] or told.code
-    if told.code == "paused":
+def _failure(report: Failed) -> Exception:
+    message = _joined(report.message)[0] or report.code
+    if report.code == "paused":
         return WindowPaused(message)
-    if told.code == "disconnected":
+    if report.code == "disconnected":
         return WindowLeft(message)
-    return OrderRefused(told.code, message)
+    return OrderRefused(report.code, message)
 
 
 def _kind(said: Order | Answer) -> str:

@@ -39,7 +39,7 @@ class Remembered(Message):
 
 @dataclass(slots=True)
 class WindowEntry:
-    """A window. Times of its life are the clock's; those that are told are seconds since 1970."""
+    """A window. `since` and `heard` are times of the clock, `registered` and `seen` seconds since 1970."""
 
     id: str
     digest: str
@@ -87,7 +87,7 @@ class Registry:
     def register(
         self, said: Registration, known_id: str = "", known_secret: str = ""
     ) -> tuple[WindowEntry, str]:
-        """Take in a window, as the one that it was before if it proves that; and its secret.
+        """Register a window, with its earlier id if it proves that; the entry and its new secret.
 
         Raises:
             WindowError: there are too many.
@@ -150,12 +150,10 @@ class Registry:
         entry.since = self._clock()
 
     def changed(self, entry: WindowEntry, *, paused: bool, trusted: bool, folders: list[Folder]) -> None:
-        """Something about it is different now."""
         entry.paused = paused
         entry.registration = structs.replace(entry.registration, trusted=trusted, folders=folders)
 
     def heartbeat(self, entry: WindowEntry) -> None:
-        """Its main thread has just answered."""
         entry.heard = self._clock()
         entry.seen = self._wall()
         entry.silent = False
@@ -169,7 +167,7 @@ class Registry:
     def look(self, late: float = 0.0) -> list[tuple[WindowEntry, str]]:
         """Windows that have been waited for long enough, and what there is to say of each.
 
-        `late`: for how long the hub itself stood still. Nobody was heard meanwhile, so it does not count.
+        `late`: for how long the hub itself stood still. Windows could not be heard meanwhile.
         """
         now, found = self._clock(), []
         for entry in self._entries.values():
@@ -214,7 +212,6 @@ class Registry:
         return entry
 
     def entries(self) -> list[WindowEntry]:
-        """All of them, the oldest first."""
         return list(self._entries.values())
 
     def status(self, entry: WindowEntry) -> WindowStatus:
@@ -225,7 +222,6 @@ class Registry:
         return "paused" if entry.paused else "connected"
 
     def window(self, entry: WindowEntry) -> Window:
-        """The window as it is listed."""
         said = entry.registration
         return Window(
             id=entry.id, name=said.name, folders=said.folders, vscode_version=said.vscode_version,
@@ -237,31 +233,14 @@ class Registry:
     # Over a restart.
 
     def remembered(self) -> list[Remembered]:
-        return [
-            Remembered(
-                id=one.id,
-                digest=one.digest,
-                registration=one.registration,
-                registered=one.registered,
-                seen=one.seen,
-            )
-            for one in self._entries.values()
-        ]
+        names = Remembered.__struct_fields__
+        return [Remembered(**{name: getattr(one, name) for name in names}) for one in self._entries.values()]
 
     def recall(self, kept: Iterable[Remembered]) -> None:
         """Take over what an earlier hub knew; the windows have the grace time to come back."""
         now = self._clock()
         for one in list(kept)[: self._most]:
-            self._entries[one.id] = WindowEntry(
-                id=one.id,
-                digest=one.digest,
-                registration=one.registration,
-                registered=one.registered,
-                seen=one.seen,
-                since=now,
-                heard=now,
-                met=True,
-            )
+            self._entries[one.id] = WindowEntry(**structs.asdict(one), since=now, heard=now, met=True)
 
     def _silent_from(self, entry: WindowEntry) -> float:
         return entry.heard + MISSED_HEARTBEATS * self.heartbeat_seconds

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import ipaddress
 import socket
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 
 from glovebox import settings as box_settings
 from glovebox.box.descriptors import raise_limit
@@ -22,53 +21,30 @@ from glovebox.hub.windows import Windows
 from glovebox.protocol.window import Window
 from glovebox.secret_environment import forbid_inspection
 from glovebox.server import port
-from glovebox.server.connection import Limits
-from glovebox.server.lazy_uvicorn import Config
+from glovebox.server.connection import bounded
 from glovebox.server.port import address_of, bind
-from glovebox.server.uvicorn import SignalledServer, server_config
+from glovebox.server.uvicorn import serve_app
 from glovebox.settings import Settings
 from glovebox.settings.hub import HubSettings
 
-#: How long answers may still be written once windows cannot be asked any more.
-CLOSING_SECONDS = 5
 #: Frames are a little larger than what they carry.
 LARGEST_FRAME = LARGEST + 4096
 #: Seconds between two looks at which windows are not coming back, at most and at least.
 SELDOM, OFTEN = 1.0, 0.05
 
-#: Hears the address, the milliseconds it took to be ready, and where the address and the key are kept.
+#: Gets the address, the milliseconds until the hub was ready, and the file with the address and the key.
 Announce = Callable[[str, float, str], None]
 
 
-class _Server(SignalledServer):
-    """A uvicorn that says when it listens, and ends what it serves while it waits for requests to end."""
-
-    def __init__(
-        self, config: Config, ready: Callable[[], Awaitable[None]], close: Callable[[], Awaitable[None]]
-    ) -> None:
-        super().__init__(config)
-        self._ready = ready
-        self._close = close
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        gc.freeze()
-        gc.enable()
-        await self._ready()
-
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        await asyncio.gather(super().shutdown(sockets), self._close())
-
-
 async def serve(settings: HubSettings, state: StateDir, announce: Announce) -> None:
-    """Serve until told to stop, and announce when it begins.
+    """Serve until a signal.
 
     Raises:
-        SettingsError: a variable that windows' boxes are told cannot be used.
+        SettingsError: a variable of windows' boxes cannot be used.
         StartupError: the port is taken, or the state cannot be written.
     """
     startup = Startup()
-    limits = Limits.of(box_settings.load({}, settings.box_environment))
+    limits = box_settings.load({}, settings.box_environment)
     raise_limit()
     listener = bind(settings.host, settings.port, "hub")
     address = _address(listener)
@@ -85,21 +61,21 @@ async def serve(settings: HubSettings, state: StateDir, announce: Announce) -> N
     windows = Windows(registry, state, threads, lambda window: _settings_of(window, key, settings))
     sockets = Sockets(windows)
 
-    async def ready() -> None:
-        await threads.run(state.announce, address, key)
-        announce(address, startup.ready(), str(state.address_file))
+    async def begin() -> None:
         await threads.run(forbid_inspection)
 
-    config = server_config(
-        create_hub_app(windows, sockets.app, key),
-        limits,
-        longest_message=LARGEST_FRAME,
-        grace_seconds=CLOSING_SECONDS,
-    )
-    server = _Server(config, ready=ready, close=windows.close)
     try:
+        await threads.run(state.announce, address, key)
         async with _looked_after(windows, settings):
-            await server.serve(sockets=[listener])
+            await serve_app(
+                create_hub_app(windows, sockets.app, key),
+                listener,
+                bounded(limits),
+                longest_message=LARGEST_FRAME,
+                announce=lambda: announce(address, startup.ready(), str(state.address_file)),
+                begin=begin,
+                close=windows.close,
+            )
     finally:
         await sockets.close()
         await threads.run(state.withdraw)
@@ -118,7 +94,6 @@ async def _looked_after(windows: Windows, settings: HubSettings) -> AsyncIterato
 
 
 def _settings_of(window: Window, key: str, settings: HubSettings) -> Settings:
-    """What a window's box is told."""
     flags = {"working_dir": window.folders[0].path} if window.folders else {}
     return box_settings.load(flags, {**settings.box_environment, "SESSION_API_KEY": key})
 
@@ -132,10 +107,10 @@ def _address(listener: socket.socket) -> str:
 
 
 def main(settings: HubSettings, announce: Announce) -> None:
-    """Serve until told to stop.
+    """Serve until a signal.
 
     Raises:
-        SettingsError: a variable that windows' boxes are told cannot be used.
+        SettingsError: a variable of windows' boxes cannot be used.
         StartupError: another hub has the state, the port is taken, or the state cannot be written.
     """
     state = StateDir(settings.state_dir)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 import msgspec
@@ -12,10 +12,10 @@ import socketio  # type: ignore[import-untyped]
 from socketio.exceptions import ConnectionRefusedError as Refusal  # type: ignore[import-untyped]
 from starlette.types import ASGIApp
 
-from glovebox.decoding import convert
-from glovebox.http.parameters import InvalidParameter
+from glovebox.http.requests import InvalidParameter
 from glovebox.hub.registry import RegistrationRefused
 from glovebox.hub.windows import OpenWindow, Windows
+from glovebox.json_codec import convert
 from glovebox.protocol.base import Message
 from glovebox.protocol.window import Changed, Hello, Leaving
 
@@ -94,12 +94,11 @@ class Sockets:
         self._server.on("disconnect", self._disconnected)
         self._server.on("hello", self._hello)
         self._server.on("changed", self._changed)
-        self._server.on("told", self._told)
+        self._server.on("told", self._report)
         self._server.on("leaving", self._leaving)
         self.app: ASGIApp = socketio.ASGIApp(self._server)
 
     async def close(self) -> None:
-        """End what runs beside the connections."""
         await self._server.shutdown()
 
     async def _connect(self, sid: str, environ: Any, auth: Any = None) -> None:
@@ -117,32 +116,31 @@ class Sockets:
             self._windows.disconnected(*held)
 
     async def _hello(self, sid: str, data: Any = None, *more: Any) -> bool:
-        window = self._window(sid)
-        hello = _understood(data, Hello)
-        if window is None or hello is None:
-            return False
-        try:
-            await self._windows.hello(window, hello)
-        except InvalidParameter as error:
-            log.warning("Window %s cannot have such folders: %s", window, error)
-            return False
-        return True
+        return await self._apply(sid, data, Hello, self._windows.hello)
 
     async def _changed(self, sid: str, data: Any = None, *more: Any) -> bool:
-        window = self._window(sid)
-        changed = _understood(data, Changed)
-        if window is None or changed is None:
+        return await self._apply(sid, data, Changed, self._windows.changed)
+
+    async def _apply(
+        self,
+        sid: str,
+        data: Any,
+        kind: type[MessageT],
+        apply: Callable[[OpenWindow, MessageT], Awaitable[None]],
+    ) -> bool:
+        window, message = self._window(sid), _understood(data, kind)
+        if window is None or message is None:
             return False
         try:
-            await self._windows.changed(window, changed)
+            await apply(window, message)
         except InvalidParameter as error:
             log.warning("Window %s cannot have such folders: %s", window, error)
             return False
         return True
 
-    async def _told(self, sid: str, data: Any = None, *more: Any) -> bool:
+    async def _report(self, sid: str, data: Any = None, *more: Any) -> bool:
         window = self._window(sid)
-        return window is not None and window.link.told(data)
+        return window is not None and window.link.report(data)
 
     async def _leaving(self, sid: str, data: Any = None, *more: Any) -> bool:
         window = self._window(sid)

@@ -16,9 +16,9 @@ from pathlib import Path
 import msgspec
 
 from glovebox import state_files
-from glovebox.decoding import json_decoder
 from glovebox.errors import StartupError
 from glovebox.hub.registry import Remembered
+from glovebox.json_codec import json_decoder
 from glovebox.protocol.base import Message
 
 log = logging.getLogger(__name__)
@@ -62,11 +62,9 @@ class StateDir:
 
     @property
     def address_file(self) -> Path:
-        """Where the hub says where it is."""
         return self._path / "address.json"
 
     def close(self) -> None:
-        """Let another hub have it."""
         os.close(self._lock)
 
     def key(self) -> str:
@@ -117,12 +115,10 @@ class StateDir:
                 self.address_file.unlink()
 
     def windows(self) -> list[Remembered]:
-        """The windows that an earlier hub knew."""
         path = str(self._path / "windows.json")
         return state_files.read_document(path, str(self._path), _decode_windows) or []
 
     def keep(self, windows: list[Remembered]) -> None:
-        """Have the next hub know these windows."""
         path = self._path / "windows.json"
         try:
             state_files.write_document(str(path), msgspec.json.encode(windows))

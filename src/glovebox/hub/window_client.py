@@ -1,4 +1,4 @@
-"""The seam between a box and the VS Code window that carries out what it is asked for."""
+"""The seam between a box and the VS Code window that carries out its orders."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LIMIT = 30.0
 
 
 class OrderRefused(Exception):
-    """The window says no, or that it did not work; the text is for whoever asked."""
+    """The window says no, or that it did not work; the text is for the caller."""
 
     def __init__(self, code: FailureCode, message: str) -> None:
         super().__init__(message)
@@ -36,7 +36,7 @@ class Hands(Protocol):
         limit: float | None = LIMIT,
         printed: Callable[[str], None] | None = None,
     ) -> AnswerT:
-        """What an order came to; `printed` hears what it prints. Cancelling it tells the window.
+        """What an order came to; `printed` is called with its output. Cancelling it cancels the order.
 
         Raises:
             Refused: the window says no.

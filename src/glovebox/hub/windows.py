@@ -18,7 +18,7 @@ from glovebox.box.box import Box
 from glovebox.box.startup import Startup
 from glovebox.box.threads import Threads
 from glovebox.errors import WindowError, WindowLeft, WindowLost
-from glovebox.http.parameters import InvalidParameter
+from glovebox.http.requests import InvalidParameter
 from glovebox.hub.link import Peer, WindowLink
 from glovebox.hub.registry import Registry, WindowEntry
 from glovebox.hub.state import StateDir
@@ -60,7 +60,7 @@ class OpenWindow:
         self.box = WindowBox(self.link, lambda: settings(registry.window(entry)), turns)
         self.peer: Peer | None = None
         #: The last state that was logged.
-        self.told = ""
+        self.logged = ""
 
     def __str__(self) -> str:
         return f"{self.entry.id} ({self.entry.registration.name!r})"
@@ -171,7 +171,6 @@ class Windows:
         return window
 
     async def hello(self, window: OpenWindow, hello: Hello) -> None:
-        """The window introduces itself on its socket."""
         await self.changed(window, Changed(paused=hello.paused, trusted=hello.trusted, folders=hello.folders))
         await window.link.hello(hello.orders)
 
@@ -189,7 +188,6 @@ class Windows:
             self._background(self._save())
 
     def leave(self, window: OpenWindow, reason: str) -> None:
-        """The user ends the connection."""
         said = reason.strip() or "Its user has disconnected it."
         self._remove(window.entry, WindowLeft, said)
         self._background(self._save())
@@ -243,8 +241,8 @@ class Windows:
 
     def _log_state(self, window: OpenWindow) -> None:
         state = self._registry.status(window.entry)
-        if state != window.told:
-            window.told = state
+        if state != window.logged:
+            window.logged = state
             log.info("Window %s is %s", window, state)
 
     async def _save(self) -> None:

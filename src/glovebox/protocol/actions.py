@@ -29,17 +29,14 @@ class NullAction(Action[NullObservation]):
     """Do nothing."""
 
     action: ClassVar[str] = "null"
-
-    @property
-    def message(self) -> str:
-        """One line for a person."""
-        return "No action"
+    message_template: ClassVar[str] = "No action"
 
 
 class CmdRunAction(Action[CmdOutputObservation]):
-    """Run a command in a persistent shell, or talk to the one that is running."""
+    """Run a command in a persistent shell, or send input to the running one."""
 
     action: ClassVar[str] = "run"
+    message_template: ClassVar[str] = "Running command: {0.command}"
     resumable: ClassVar[bool] = True
     extensions: ClassVar[tuple[str, ...]] = ("session", "budget", "limits")
     command: str
@@ -57,14 +54,9 @@ class CmdRunAction(Action[CmdOutputObservation]):
     budget: int | None = None
     limits: Limits | None = None
 
-    @property
-    def message(self) -> str:
-        """One line for a person."""
-        return f"Running command: {self.command}"
-
     @classmethod
     def refused(cls, args: dict[str, Any], problem: str) -> Observation:
-        """Whatever goes wrong with a command is told in an observation."""
+        """Errors of a command are observations."""
         return ErrorObservation(content=problem)
 
 
@@ -72,6 +64,7 @@ class IPythonRunCellAction(Action[IPythonRunCellObservation]):
     """Run a cell in the IPython kernel."""
 
     action: ClassVar[str] = "run_ipython"
+    message_template: ClassVar[str] = "Running Python code interactively: {0.code}"
     extensions: ClassVar[tuple[str, ...]] = ("kernel",)
     code: str
     thought: Unchecked = ""
@@ -82,47 +75,35 @@ class IPythonRunCellAction(Action[IPythonRunCellObservation]):
     #: Which kernel; one that does not exist is started.
     kernel: str = "main"
 
-    @property
-    def message(self) -> str:
-        """One line for a person."""
-        return f"Running Python code interactively: {self.code}"
-
 
 class BrowseURLAction(Action[BrowserOutputObservation | FileDownloadObservation]):
     """Open a page and read it."""
 
     action: ClassVar[str] = "browse"
+    message_template: ClassVar[str] = "I am browsing the URL: {0.url}"
     url: str
     thought: Unchecked = ""
     security_risk: Unchecked = -1
     return_axtree: bool = False
-
-    @property
-    def message(self) -> str:
-        """One line for a person."""
-        return f"I am browsing the URL: {self.url}"
 
 
 class BrowseInteractiveAction(Action[BrowserOutputObservation | FileDownloadObservation]):
     """Act on the current page."""
 
     action: ClassVar[str] = "browse_interactive"
+    message_template: ClassVar[str] = "I am interacting with the browser:\n```\n{0.browser_actions}\n```"
     browser_actions: str
     thought: Unchecked = ""
     browsergym_send_msg_to_user: Unchecked = ""
     security_risk: Unchecked = -1
     return_axtree: bool = False
 
-    @property
-    def message(self) -> str:
-        """One line for a person."""
-        return f"I am interacting with the browser:\n```\n{self.browser_actions}\n```"
-
 
 class FileReadAction(Action[FileReadObservation]):
     """Read a file: plainly, or through the editor's `view` (`impl_source: oh_aci`)."""
 
     action: ClassVar[str] = "read"
+    message_template: ClassVar[str] = "Reading file: {0.path}"
     path: str
     start: int = 0
     end: int = -1
@@ -131,27 +112,18 @@ class FileReadAction(Action[FileReadObservation]):
     impl_source: Unchecked = "default"
     view_range: Unchecked = None
 
-    @property
-    def message(self) -> str:
-        """One line for a person."""
-        return f"Reading file: {self.path}"
-
 
 class FileWriteAction(Action[FileWriteObservation]):
     """Write lines into a file, replacing all of it or a range."""
 
     action: ClassVar[str] = "write"
+    message_template: ClassVar[str] = "Writing file: {0.path}"
     path: str
     content: str
     start: int | None = 0
     end: int | None = -1
     thought: Unchecked = ""
     security_risk: Unchecked = -1
-
-    @property
-    def message(self) -> str:
-        """One line for a person."""
-        return f"Writing file: {self.path}"
 
 
 class FileEditAction(Action[FileEditObservation]):
@@ -189,12 +161,8 @@ class AgentThinkAction(Action[AgentThinkObservation]):
     """Note a thought."""
 
     action: ClassVar[str] = "think"
+    message_template: ClassVar[str] = "I am thinking...: {0.thought}"
     thought: Unchecked = ""
-
-    @property
-    def message(self) -> str:
-        """One line for a person."""
-        return f"I am thinking...: {self.thought}"
 
 
 class AgentFinishAction(Action[NullObservation]):
@@ -207,7 +175,6 @@ class AgentFinishAction(Action[NullObservation]):
 
     @property
     def message(self) -> str:
-        """One line for a person."""
         return str(self.thought) if self.thought else "All done! What's next on the agenda?"
 
 
@@ -220,7 +187,6 @@ class AgentRejectAction(Action[NullObservation]):
 
     @property
     def message(self) -> str:
-        """One line for a person."""
         reason = f" Reason: {self.outputs['reason']}" if "reason" in self.outputs else ""
         return f"Task is rejected by the agent.{reason}"
 
@@ -229,14 +195,10 @@ class AgentDelegateAction(Action[AgentDelegateObservation]):
     """Hand a task to another agent."""
 
     action: ClassVar[str] = "delegate"
+    message_template: ClassVar[str] = "I'm asking {0.agent} for help with this task."
     agent: str
     inputs: dict[str, Any]
     thought: Unchecked = ""
-
-    @property
-    def message(self) -> str:
-        """One line for a person."""
-        return f"I'm asking {self.agent} for help with this task."
 
 
 class RecallAction(Action[RecallObservation]):
@@ -249,7 +211,6 @@ class RecallAction(Action[RecallObservation]):
 
     @property
     def message(self) -> str:
-        """One line for a person."""
         return f"Retrieving content for: {self.query[:50]}"
 
 
@@ -257,44 +218,32 @@ class ChangeAgentStateAction(Action[AgentStateChangedObservation]):
     """Set the agent's state."""
 
     action: ClassVar[str] = "change_agent_state"
+    message_template: ClassVar[str] = "Agent state changed to {0.agent_state}"
     agent_state: str
     thought: Unchecked = ""
-
-    @property
-    def message(self) -> str:
-        """One line for a person."""
-        return f"Agent state changed to {self.agent_state}"
 
 
 class MessageAction(Action[NullObservation]):
     """Say something."""
 
     action: ClassVar[str] = "message"
+    message_template: ClassVar[str] = "{0.content}"
     content: str
     file_urls: list[str] | None = None
     image_urls: list[str] | None = None
     wait_for_response: bool = False
     security_risk: Unchecked = -1
 
-    @property
-    def message(self) -> str:
-        """One line for a person."""
-        return self.content
-
 
 class SystemMessageAction(Action[NullObservation]):
     """The agent's system prompt and tools."""
 
     action: ClassVar[str] = "system"
+    message_template: ClassVar[str] = "{0.content}"
     content: str
     tools: list[Any] | None = None
     openhands_version: str | None = None
     agent_class: str | None = None
-
-    @property
-    def message(self) -> str:
-        """One line for a person."""
-        return self.content
 
 
 class CondensationAction(Action[NullObservation]):
@@ -316,7 +265,6 @@ class CondensationAction(Action[NullObservation]):
 
     @property
     def message(self) -> str:
-        """One line for a person."""
         if self.summary:
             return f"Summary: {self.summary}"
         ids = self.forgotten_event_ids
@@ -331,29 +279,21 @@ class CondensationRequestAction(Action[NullObservation]):
     """Ask for a condensation."""
 
     action: ClassVar[str] = "condensation_request"
-
-    @property
-    def message(self) -> str:
-        """One line for a person."""
-        return "Requesting a condensation of the conversation history."
+    message_template: ClassVar[str] = "Requesting a condensation of the conversation history."
 
 
 class MCPAction(Action[MCPObservation]):
     """Call a tool of an MCP server."""
 
     action: ClassVar[str] = "call_tool_mcp"
+    message_template: ClassVar[str] = (
+        "I am interacting with the MCP server with name:\n```\n{0.name}\n```\n"
+        "and arguments:\n```\n{0.arguments}\n```"
+    )
     name: str
     arguments: dict[str, Any] = {}
     thought: Unchecked = ""
     security_risk: Unchecked = -1
-
-    @property
-    def message(self) -> str:
-        """One line for a person."""
-        return (
-            f"I am interacting with the MCP server with name:\n```\n{self.name}\n```\n"
-            f"and arguments:\n```\n{self.arguments}\n```"
-        )
 
 
 class TaskTrackingAction(Action[TaskTrackingObservation]):
@@ -366,7 +306,6 @@ class TaskTrackingAction(Action[TaskTrackingObservation]):
 
     @property
     def message(self) -> str:
-        """One line for a person."""
         count = len(self.task_list)
         if count == 0:
             return "Clearing the task list."
@@ -381,25 +320,8 @@ class LoopRecoveryAction(Action[NullObservation]):
 
 
 OPENHANDS_ACTIONS: tuple[type[Action[Any]], ...] = (
-    NullAction,
-    CmdRunAction,
-    IPythonRunCellAction,
-    BrowseURLAction,
-    BrowseInteractiveAction,
-    FileReadAction,
-    FileWriteAction,
-    FileEditAction,
-    AgentThinkAction,
-    AgentFinishAction,
-    AgentRejectAction,
-    AgentDelegateAction,
-    RecallAction,
-    ChangeAgentStateAction,
-    MessageAction,
-    SystemMessageAction,
-    CondensationAction,
-    CondensationRequestAction,
-    MCPAction,
-    TaskTrackingAction,
-    LoopRecoveryAction,
-)
+    NullAction, CmdRunAction, IPythonRunCellAction, BrowseURLAction, BrowseInteractiveAction, FileReadAction,
+    FileWriteAction, FileEditAction, AgentThinkAction, AgentFinishAction, AgentRejectAction,
+    AgentDelegateAction, RecallAction, ChangeAgentStateAction, MessageAction, SystemMessageAction,
+    CondensationAction, CondensationRequestAction, MCPAction, TaskTrackingAction, LoopRecoveryAction,
+)  # fmt: skip

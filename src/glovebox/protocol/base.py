@@ -32,13 +32,14 @@ class Observation(Message):
     """What an action came to. Every field but `content` travels in `extras`."""
 
     observation: ClassVar[str]
+    #: One line for a person, as `str.format` fills it from this observation.
+    message_template: ClassVar[str] = "{0.content}"
 
     content: str = ""
 
     @property
     def message(self) -> str:
-        """One line for a person."""
-        return self.content
+        return self.message_template.format(self)
 
     @property
     def success(self) -> bool | None:
@@ -53,7 +54,8 @@ class Action(Message, Generic[ObservationT]):
     """Something an agent wants done. Every field but `timeout` travels in `args`."""
 
     action: ClassVar[str]
-
+    #: One line for a person, as `str.format` fills it from this action.
+    message_template: ClassVar[str] = ""
     #: Arguments that the contract does not know; they are left out unless they say something.
     extensions: ClassVar[tuple[str, ...]] = ()
     #: Whether it can be picked up again when the box was restarted while it ran.
@@ -64,8 +66,7 @@ class Action(Message, Generic[ObservationT]):
 
     @property
     def message(self) -> str:
-        """One line for a person."""
-        return ""
+        return self.message_template.format(self)
 
     @classmethod
     def refused(cls, args: dict[str, Any], problem: str) -> Observation | None:

@@ -1,4 +1,4 @@
-"""What happens in a box, in order. A stream carries these, numbered, and nothing else."""
+"""What happens in a box, in order and numbered; and the messages that streams of events carry."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from glovebox.protocol.base import Message
 from glovebox.protocol.notebook import CellInfo
-from glovebox.protocol.plugins import PluginState
+from glovebox.protocol.status import PluginState
 from glovebox.protocol.terminal import CommandInfo
 
 
@@ -36,8 +36,8 @@ class ActionStarted(Event):
 class ActionOutput(Event):
     """Text an action printed.
 
-    `offset` and `end` say which bytes of the output it stands for, so that whoever lost the connection can go
-    on at the `end` of the last one: `/commands/{command_id}/output?offset=`.
+    `offset` and `end` say which bytes of the output it stands for, so that a client can continue at
+    the `end` of the last one after a lost connection: `/commands/{command_id}/output?offset=`.
     """
 
     event: ClassVar[str] = "output"
@@ -90,7 +90,7 @@ class ActionFinished(Event):
 
 
 class CommandFinished(Event):
-    """A command ended, with its bill. The action that asked for it may have been answered long before."""
+    """A command ended, with its bill. Its action may have been answered long before."""
 
     event: ClassVar[str] = "command_ended"
     command: CommandInfo
@@ -128,3 +128,57 @@ class PluginChanged(Event):
     plugin: str
     state: PluginState
     reason: str = ""
+
+
+class Started(Message):
+    """An action begins."""
+
+    id: str
+    action: str
+
+
+class Output(Message):
+    """Text that was printed; `offset` and `end` say which bytes of the command's output it stands for."""
+
+    offset: int
+    end: int
+    text: str
+    command_id: str | None = None
+
+
+class Gap(Message):
+    """Output that is not kept any more."""
+
+    offset: int
+    end: int
+    command_id: str | None = None
+
+
+class Display(Message):
+    """Something that is shown: by media type, binary data as base64."""
+
+    kind: str
+    data: dict[str, Any]
+    metadata: dict[str, Any]
+    display_id: str | None = None
+
+
+class Failure(Message):
+    """An action that failed, with what `/execute_action` would have answered."""
+
+    status: int
+    code: str
+    detail: str
+    request_id: str | None = None
+
+
+class Missed(Message):
+    """So many events were dropped before this reader got them."""
+
+    missed: int
+
+
+class Reset(Message):
+    """The box was restarted: events begin anew, and some may never have been sent."""
+
+    boot: str

@@ -28,6 +28,7 @@ class GlobObservation(Observation):
     """Paths that match, newest first, then by path; `content` has one per line."""
 
     observation: ClassVar[str] = "glob"
+    message_template: ClassVar[str] = "Found {0.total} paths matching {0.pattern}."
     pattern: str
     #: The directory that was searched.
     path: str
@@ -39,11 +40,6 @@ class GlobObservation(Observation):
     #: Directories that could not be read.
     skipped: int = 0
 
-    @property
-    def message(self) -> str:
-        """One line for a person."""
-        return f"Found {self.total} paths matching {self.pattern}."
-
 
 class GlobAction(Action[GlobObservation]):
     """Find files by a pattern such as `*.py`, `src/**/test_*.py` or `src/{a,b}/*.ts`.
@@ -53,6 +49,7 @@ class GlobAction(Action[GlobObservation]):
     """
 
     action: ClassVar[str] = "glob"
+    message_template: ClassVar[str] = "Finding files: {0.pattern}"
     pattern: str
     path: str = "."
     hidden: bool = False
@@ -60,11 +57,6 @@ class GlobAction(Action[GlobObservation]):
     offset: int = 0
     limit: int = 200
     thought: Unchecked = ""
-
-    @property
-    def message(self) -> str:
-        """One line for a person."""
-        return f"Finding files: {self.pattern}"
 
 
 class GrepMatch(Message):
@@ -83,10 +75,11 @@ class GrepMatch(Message):
 class GrepObservation(Observation):
     """Lines that match, in order of path (bytewise) and line; `content` shows them as `path:line:text`.
 
-    A page may end before its `limit` when it is very long; `next_offset` tells where to go on.
+    A page may end before its `limit` when it is very long; `next_offset` is where to go on.
     """
 
     observation: ClassVar[str] = "grep"
+    message_template: ClassVar[str] = "Found {0.total} lines matching {0.pattern}."
     pattern: str
     #: The directory or file that was searched.
     path: str
@@ -103,11 +96,6 @@ class GrepObservation(Observation):
     #: Files that match and are left out since they hold NUL bytes.
     binary: int = 0
 
-    @property
-    def message(self) -> str:
-        """One line for a person."""
-        return f"Found {self.total} lines matching {self.pattern}."
-
 
 class GrepAction(Action[GrepObservation]):
     """Search text files for a regular expression (or a literal string), line by line.
@@ -118,6 +106,7 @@ class GrepAction(Action[GrepObservation]):
     """
 
     action: ClassVar[str] = "grep"
+    message_template: ClassVar[str] = "Searching for: {0.pattern}"
     pattern: str
     path: str = "."
     include: str | None = None
@@ -132,11 +121,6 @@ class GrepAction(Action[GrepObservation]):
     limit: int = 200
     thought: Unchecked = ""
 
-    @property
-    def message(self) -> str:
-        """One line for a person."""
-        return f"Searching for: {self.pattern}"
-
 
 FileType = Literal["file", "directory", "symlink", "fifo", "socket", "block_device", "character_device"]
 
@@ -145,6 +129,7 @@ class StatObservation(Observation):
     """What a path is; `content` says it in a sentence."""
 
     observation: ClassVar[str] = "stat"
+    message_template: ClassVar[str] = "I looked at {0.path}."
     path: str
     type: FileType
     size: int
@@ -160,37 +145,24 @@ class StatObservation(Observation):
     #: Where a link leads, as written in it.
     target: str | None = None
 
-    @property
-    def message(self) -> str:
-        """One line for a person."""
-        return f"I looked at {self.path}."
-
 
 class StatAction(Action[StatObservation]):
     """Tell what a path is: type, size, mode, owner, time. With `follow_symlinks` off, of a link itself."""
 
     action: ClassVar[str] = "stat"
+    message_template: ClassVar[str] = "Looking at: {0.path}"
     path: str
     follow_symlinks: bool = True
     thought: Unchecked = ""
-
-    @property
-    def message(self) -> str:
-        """One line for a person."""
-        return f"Looking at: {self.path}"
 
 
 class MoveObservation(Observation):
     """A path was moved; `destination` is where it is now."""
 
     observation: ClassVar[str] = "move"
+    message_template: ClassVar[str] = "I moved {0.source} to {0.destination}."
     source: str
     destination: str
-
-    @property
-    def message(self) -> str:
-        """One line for a person."""
-        return f"I moved {self.source} to {self.destination}."
 
 
 class MoveAction(Action[MoveObservation]):
@@ -201,15 +173,11 @@ class MoveAction(Action[MoveObservation]):
     """
 
     action: ClassVar[str] = "move"
+    message_template: ClassVar[str] = "Moving {0.source} to {0.destination}"
     source: str
     destination: str
     overwrite: bool = False
     thought: Unchecked = ""
-
-    @property
-    def message(self) -> str:
-        """One line for a person."""
-        return f"Moving {self.source} to {self.destination}"
 
 
 class DeleteObservation(Observation):
@@ -221,7 +189,6 @@ class DeleteObservation(Observation):
 
     @property
     def message(self) -> str:
-        """One line for a person."""
         return f"I deleted {self.path}." if self.removed else f"There was no {self.path} to delete."
 
 
@@ -233,19 +200,15 @@ class DeleteAction(Action[DeleteObservation]):
     """
 
     action: ClassVar[str] = "delete"
+    message_template: ClassVar[str] = "Deleting: {0.path}"
     path: str
     recursive: bool = False
     missing_ok: bool = False
     thought: Unchecked = ""
 
-    @property
-    def message(self) -> str:
-        """One line for a person."""
-        return f"Deleting: {self.path}"
-
 
 class MkdirObservation(Observation):
-    """A directory is there; `created` tells whether it was not before."""
+    """A directory is there; `created` is false if it was before."""
 
     observation: ClassVar[str] = "mkdir"
     path: str
@@ -253,30 +216,20 @@ class MkdirObservation(Observation):
 
     @property
     def message(self) -> str:
-        """One line for a person."""
         return f"I made the directory {self.path}." if self.created else f"{self.path} was there already."
 
 
 class MkdirAction(Action[MkdirObservation]):
-    """Make a directory, and its parents unless told not to."""
+    """Make a directory, and its parents unless `parents` is false."""
 
     action: ClassVar[str] = "mkdir"
+    message_template: ClassVar[str] = "Making the directory: {0.path}"
     path: str
     parents: bool = True
     thought: Unchecked = ""
 
-    @property
-    def message(self) -> str:
-        """One line for a person."""
-        return f"Making the directory: {self.path}"
-
 
 FILE_ACTIONS = (GlobAction, GrepAction, StatAction, MoveAction, DeleteAction, MkdirAction)
 FILE_OBSERVATIONS = (
-    GlobObservation,
-    GrepObservation,
-    StatObservation,
-    MoveObservation,
-    DeleteObservation,
-    MkdirObservation,
-)
+    GlobObservation, GrepObservation, StatObservation, MoveObservation, DeleteObservation, MkdirObservation,
+)  # fmt: skip

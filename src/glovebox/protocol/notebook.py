@@ -7,7 +7,7 @@ from typing import Any, Literal
 from glovebox.protocol.base import Message
 
 CellStateName = Literal["waiting", "running", "ended"]
-#: How a cell ended: `interrupted` by its time limit or by somebody, `died` with its kernel.
+#: How a cell ended: `interrupted` by its time limit or a request, `died` with its kernel.
 CellStatus = Literal["ok", "error", "interrupted", "died"]
 
 

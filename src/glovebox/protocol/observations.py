@@ -20,15 +20,11 @@ class NullObservation(Observation):
     """Nothing to say."""
 
     observation: ClassVar[str] = "null"
-
-    @property
-    def message(self) -> str:
-        """One line for a person."""
-        return "No observation"
+    message_template: ClassVar[str] = "No observation"
 
 
 class CmdOutputMetadata(Message):
-    """What the shell's prompt tells after a command; -1 means still running or unknown."""
+    """The shell's state after a command; -1 means still running or unknown."""
 
     exit_code: int = -1
     pid: int = -1
@@ -44,18 +40,13 @@ class CmdOutputObservation(Observation):
     """The output of a shell command."""
 
     observation: ClassVar[str] = "run"
+    message_template: ClassVar[str] = "Command `{0.command}` executed with exit code {0.metadata.exit_code}."
     command: str
     metadata: CmdOutputMetadata = CmdOutputMetadata()
     hidden: bool = False
 
     @property
-    def message(self) -> str:
-        """One line for a person."""
-        return f"Command `{self.command}` executed with exit code {self.metadata.exit_code}."
-
-    @property
     def success(self) -> bool:
-        """Whether the command ended with status 0."""
         return self.metadata.exit_code == 0
 
 
@@ -63,13 +54,9 @@ class IPythonRunCellObservation(Observation):
     """The output of an IPython cell."""
 
     observation: ClassVar[str] = "run_ipython"
+    message_template: ClassVar[str] = "Code executed in IPython cell."
     code: str
     image_urls: list[str] | None = None
-
-    @property
-    def message(self) -> str:
-        """One line for a person."""
-        return "Code executed in IPython cell."
 
     @property
     def success(self) -> bool:
@@ -81,31 +68,24 @@ class FileReadObservation(Observation):
     """A file's content."""
 
     observation: ClassVar[str] = "read"
+    message_template: ClassVar[str] = "I read the file {0.path}."
     path: str
     impl_source: str = "default"
-
-    @property
-    def message(self) -> str:
-        """One line for a person."""
-        return f"I read the file {self.path}."
 
 
 class FileWriteObservation(Observation):
     """A file was written."""
 
     observation: ClassVar[str] = "write"
+    message_template: ClassVar[str] = "I wrote to the file {0.path}."
     path: str
-
-    @property
-    def message(self) -> str:
-        """One line for a person."""
-        return f"I wrote to the file {self.path}."
 
 
 class FileEditObservation(Observation):
     """What an editor command came to; `old_content` and `new_content` echo the action's strings."""
 
     observation: ClassVar[str] = "edit"
+    message_template: ClassVar[str] = "I edited the file {0.path}."
     path: str
     prev_exist: bool = False
     old_content: Any = None
@@ -114,16 +94,12 @@ class FileEditObservation(Observation):
     diff: str | None = None
     diff_cache: str | None = msgspec.field(default=None, name="_diff_cache")
 
-    @property
-    def message(self) -> str:
-        """One line for a person."""
-        return f"I edited the file {self.path}."
-
 
 class BrowserOutputObservation(Observation):
     """A page after a browser action."""
 
     observation: ClassVar[str] = "browse"
+    message_template: ClassVar[str] = "Visited {0.url}"
     url: str
     trigger_by_action: str
     screenshot: str = ""
@@ -141,11 +117,6 @@ class BrowserOutputObservation(Observation):
     focused_element_bid: str = ""
     filter_visible_only: bool = False
 
-    @property
-    def message(self) -> str:
-        """One line for a person."""
-        return f"Visited {self.url}"
-
 
 class MCPObservation(Observation):
     """The result of an MCP tool, as a JSON text."""
@@ -159,12 +130,8 @@ class FileDownloadObservation(Observation):
     """A browser action downloaded a file."""
 
     observation: ClassVar[str] = "download"
+    message_template: ClassVar[str] = "Downloaded the file at location: {0.file_path}"
     file_path: str
-
-    @property
-    def message(self) -> str:
-        """One line for a person."""
-        return f"Downloaded the file at location: {self.file_path}"
 
 
 class AgentThinkObservation(Observation):
@@ -195,25 +162,17 @@ class AgentDelegateObservation(Observation):
     """What a delegate brought back."""
 
     observation: ClassVar[str] = "delegate"
+    message_template: ClassVar[str] = ""
     outputs: dict[str, Any]
-
-    @property
-    def message(self) -> str:
-        """One line for a person."""
-        return ""
 
 
 class AgentStateChangedObservation(Observation):
     """The agent's state changed."""
 
     observation: ClassVar[str] = "agent_state_changed"
+    message_template: ClassVar[str] = ""
     agent_state: str
     reason: str = ""
-
-    @property
-    def message(self) -> str:
-        """One line for a person."""
-        return ""
 
 
 class TaskTrackingObservation(Observation):
@@ -228,11 +187,7 @@ class LoopDetectionObservation(Observation):
     """The agent goes in circles."""
 
     observation: ClassVar[str] = "loop_detection"
-
-    @property
-    def message(self) -> str:
-        """One line for a person."""
-        return ""
+    message_template: ClassVar[str] = ""
 
 
 class MicroagentKnowledge(Message):
@@ -244,7 +199,7 @@ class MicroagentKnowledge(Message):
 
 
 class RecallObservation(Observation):
-    """Context the agent asked for."""
+    """Context that the agent requested."""
 
     observation: ClassVar[str] = "recall"
     recall_type: str
@@ -262,7 +217,6 @@ class RecallObservation(Observation):
 
     @property
     def message(self) -> str:
-        """One line for a person."""
         return (
             "Added workspace context"
             if self.recall_type == "workspace_context"
@@ -271,26 +225,12 @@ class RecallObservation(Observation):
 
 
 OBSERVATIONS: tuple[type[Observation], ...] = (
-    NullObservation,
-    CmdOutputObservation,
-    IPythonRunCellObservation,
-    BrowserOutputObservation,
-    FileReadObservation,
-    FileWriteObservation,
-    FileEditObservation,
-    AgentDelegateObservation,
-    SuccessObservation,
-    ErrorObservation,
-    AgentStateChangedObservation,
-    UserRejectObservation,
-    AgentCondensationObservation,
-    AgentThinkObservation,
-    RecallObservation,
-    MCPObservation,
-    FileDownloadObservation,
-    TaskTrackingObservation,
-    LoopDetectionObservation,
-)
+    NullObservation, CmdOutputObservation, IPythonRunCellObservation, BrowserOutputObservation,
+    FileReadObservation, FileWriteObservation, FileEditObservation, AgentDelegateObservation,
+    SuccessObservation, ErrorObservation, AgentStateChangedObservation, UserRejectObservation,
+    AgentCondensationObservation, AgentThinkObservation, RecallObservation, MCPObservation,
+    FileDownloadObservation, TaskTrackingObservation, LoopDetectionObservation,
+)  # fmt: skip
 
 
 #: The contract's limit for the output of a command, in characters.

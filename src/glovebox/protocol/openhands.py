@@ -1,4 +1,4 @@
-"""The OpenHands envelope: dictionaries of the wire to typed messages and back.
+"""The OpenHands envelope: dictionaries of the wire to typed messages and back, for server and client.
 
 Decoding follows the contract to the letter, legacy spellings included, because its clients post
 whole events as they have them. Nothing past this file passes dictionaries around.
@@ -7,18 +7,21 @@ whole events as they have them. Nothing past this file passes dictionaries aroun
 from __future__ import annotations
 
 import ast
+import functools
 import re
+import types
+import typing
 from collections.abc import Iterable
 from typing import Any
 
 import msgspec
 
-from glovebox.decoding import convert
 from glovebox.errors import ActionError, UnknownAction, UnknownEvent, WrongArguments
+from glovebox.json_codec import convert
 from glovebox.protocol.actions import OPENHANDS_ACTIONS
 from glovebox.protocol.base import Action, Observation
 from glovebox.protocol.files import FILE_ACTIONS, FILE_OBSERVATIONS
-from glovebox.protocol.observations import OBSERVATIONS, CmdOutputMetadata, CmdOutputObservation
+from glovebox.protocol.observations import OBSERVATIONS, CmdOutputObservation, ErrorObservation
 
 SOURCES = frozenset({"agent", "user", "environment"})
 SECURITY_RISKS = frozenset({-1, 0, 1, 2})
@@ -50,8 +53,71 @@ class _Shape:
         self.numbers = tuple(field.encode_name for field in fields if field.type in NUMBERS)
 
 
+def encode_action(action: Action[Any]) -> dict[str, Any]:
+    """The envelope that a client posts, without extensions of the contract that have their default value."""
+    args = msgspec.to_builtins(action)
+    timeout = args.pop("timeout")
+    for name, default in _extensions(type(action)):
+        if getattr(action, name) == default:
+            del args[name]
+    return {"message": action.message, "action": action.action, "args": args, "timeout": timeout}
+
+
+@functools.cache
+def _extensions(action: type[Action[Any]]) -> list[tuple[str, Any]]:
+    """Looked up once: it takes longer than all the rest of a call."""
+    fields = msgspec.structs.fields(action)
+    return [(field.name, field.default) for field in fields if field.name in action.extensions]
+
+
+def encode_observation(observation: Observation) -> dict[str, Any]:
+    """The envelope that a server answers with: exactly these keys, in this order."""
+    extras = msgspec.to_builtins(observation)
+    content = extras.pop("content")
+    envelope = {
+        "message": observation.message,
+        "observation": observation.observation,
+        "content": content,
+        "extras": extras,
+    }
+    if observation.success is not None:
+        envelope["success"] = observation.success
+    return envelope
+
+
+def decode_observation(envelope: dict[str, Any], kinds: Iterable[type[Observation]]) -> Observation:
+    """The observation of one of these kinds that a server answered with. Unknown fields are ignored.
+
+    Raises:
+        UnknownEvent: it names none of them.
+        WrongArguments: a field is missing or of a wrong type.
+    """
+    name = envelope.get("observation")
+    kind = next((kind for kind in kinds if getattr(kind, "observation", None) == name), None)
+    if kind is None:
+        raise UnknownEvent(f"{name!r} is not the name of an observation that is expected here")
+    fields = _object(envelope.get("extras"), "extras")
+    if kind is CmdOutputObservation:
+        _modernize_command_output(fields)
+    try:
+        return convert({**fields, "content": envelope.get("content", "")}, kind)
+    except msgspec.ValidationError as error:
+        raise WrongArguments(f"{kind.__name__}: {error}") from error
+
+
+@functools.cache
+def expected_observations(action: type[Action[Any]]) -> tuple[type[Observation], ...]:
+    """The kinds of observation that may answer an action, also one that only a plugin knows."""
+    for kind in action.__mro__:
+        for base in getattr(kind, "__orig_bases__", ()):
+            for argument in typing.get_args(base):
+                union = isinstance(argument, types.UnionType) or typing.get_origin(argument) is typing.Union
+                return (*(typing.get_args(argument) if union else (argument,)), ErrorObservation)
+    return (Observation, ErrorObservation)
+
+
 class Codec:
-    """Knows a set of actions and observations by their wire names."""
+    """A set of actions and observations by their wire names."""
 
     def __init__(
         self,
@@ -65,12 +131,10 @@ class Codec:
 
     @property
     def actions(self) -> dict[str, type[Action[Any]]]:
-        """Every action by its wire name."""
         return dict(self._actions)
 
     @property
     def observations(self) -> dict[str, type[Observation]]:
-        """Every observation by its wire name."""
         return dict(self._observations)
 
     def decode_action(self, envelope: dict[str, Any]) -> Action[Any]:
@@ -93,60 +157,6 @@ class Codec:
         action = _build(shape, args, envelope.get("timeout"))
         _check_metadata(envelope)
         return action
-
-    def encode_action(self, action: Action[Any]) -> dict[str, Any]:
-        """The envelope a client posts."""
-        args = msgspec.to_builtins(action)
-        timeout = args.pop("timeout")
-        for field in msgspec.structs.fields(action):
-            if field.name in action.extensions and getattr(action, field.name) == field.default:
-                del args[field.name]
-        envelope = {"message": action.message, "action": action.action, "args": args}
-        if timeout is not None:
-            envelope["timeout"] = timeout
-        return envelope
-
-    def encode_observation(self, observation: Observation) -> dict[str, Any]:
-        """The envelope a server answers with: exactly these keys, in this order."""
-        extras = msgspec.to_builtins(observation)
-        content = extras.pop("content")
-        envelope = {
-            "message": observation.message,
-            "observation": observation.observation,
-            "content": content,
-            "extras": extras,
-        }
-        if observation.success is not None:
-            envelope["success"] = observation.success
-        return envelope
-
-    def decode_observation(self, envelope: dict[str, Any]) -> Observation:
-        """The observation a server answered with.
-
-        Raises:
-            UnknownEvent: it names no known observation.
-            WrongArguments: its fields are not those of the observation.
-        """
-        if "observation" not in envelope:
-            raise UnknownEvent(f"'observation' key is not found in observation={envelope}")
-        name = envelope["observation"]
-        kind = self._observations.get(name) if isinstance(name, str) else None
-        if kind is None:
-            known = ", ".join(self._observations)
-            raise UnknownEvent(
-                f"'observation['observation']={name!r}' is not defined. Available observations: {known}"
-            )
-        fields = _object(envelope.get("extras"), "extras")
-        if kind is CmdOutputObservation:
-            fields = _modern_command_output(fields)
-        names = {field.encode_name for field in msgspec.structs.fields(kind)}
-        if unknown := set(fields) - names:
-            raise WrongArguments(f"{kind.__name__} has no field {', '.join(sorted(unknown))}")
-        fields["content"] = envelope.get("content", "")
-        try:
-            return convert(fields, kind)
-        except msgspec.ValidationError as error:
-            raise WrongArguments(f"{kind.__name__}: {error}") from error
 
     def _shape(self, name: Any) -> _Shape:
         shape = self._shapes.get(name) if isinstance(name, str) else None
@@ -172,15 +182,12 @@ def _modern(given: Any) -> dict[str, Any]:
             args["confirmation_state"] = confirmed
     if "images_urls" in args:
         args["image_urls"] = args.pop("images_urls")
-    if "security_risk" in args and not _is_risk(args["security_risk"]):
+    risk = args.get("security_risk", 0)
+    if not (isinstance(risk, int) and risk in SECURITY_RISKS):
         del args["security_risk"]
     if "translated_ipython_code" in args:
         _merge_editor_call(args, args.pop("translated_ipython_code"))
     return args
-
-
-def _is_risk(value: Any) -> bool:
-    return isinstance(value, int) and value in SECURITY_RISKS
 
 
 def _merge_editor_call(args: dict[str, Any], code: Any) -> None:
@@ -250,7 +257,7 @@ def _seconds(timeout: Any) -> Any:
 
 
 def _check_metadata(envelope: dict[str, Any]) -> None:
-    """Metadata is not used here, but a client that sends it broken has to hear of it."""
+    """Metadata is not used here, but a client that sends it malformed gets an error."""
     source = envelope.get("source", "agent")
     if not (isinstance(source, str) and source in SOURCES):
         raise WrongArguments(f"{source!r} is not a valid EventSource")
@@ -261,16 +268,12 @@ def _check_metadata(envelope: dict[str, Any]) -> None:
             raise WrongArguments(f"tool_call_metadata lacks {', '.join(missing)}")
 
 
-def _modern_command_output(fields: dict[str, Any]) -> dict[str, Any]:
-    """Extras of older servers; a command's observation also tolerates keys it does not know."""
-    metadata = _object(fields.get("metadata"), "metadata")
-    if "exit_code" in fields:
-        metadata["exit_code"] = fields["exit_code"]
-    if "command_id" in fields:
-        metadata["pid"] = fields["command_id"]
-    known = {field.encode_name for field in msgspec.structs.fields(CmdOutputMetadata)}
-    fields["metadata"] = {name: value for name, value in metadata.items() if name in known}
-    return {name: fields[name] for name in ("command", "metadata", "hidden") if name in fields}
+def _modernize_command_output(fields: dict[str, Any]) -> None:
+    moved = {
+        new: fields[old] for old, new in (("exit_code", "exit_code"), ("command_id", "pid")) if old in fields
+    }
+    if moved:
+        fields["metadata"] = {**_object(fields.get("metadata"), "metadata"), **moved}
 
 
 def _object(value: Any, what: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What the machine and the box on it use, as `/metrics/system` tells it. Sizes are in bytes."""
+"""What the machine and the box on it use, as `/metrics/system` reports it. Sizes are in bytes."""
 
 from __future__ import annotations
 

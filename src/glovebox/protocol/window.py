@@ -1,8 +1,8 @@
 """What a hub and a VS Code window say to each other.
 
 A window registers over HTTP and then holds a Socket.IO connection. On it the hub gives orders (event `order`)
-and the window tells what comes of them (event `told`); each message is acknowledged. What is told of an order
-is numbered from 1 and kept by the window until the hub has acknowledged it, and an order that comes twice is
+and the window reports on them (event `told`); each message is acknowledged. The reports on an order are
+numbered from 1 and kept by the window until the hub has acknowledged them, and an order that comes twice is
 carried out once: so a broken connection loses nothing and repeats nothing.
 
 Paths are absolute. The window decides which it may touch: those whose real place is in one of its folders.
@@ -129,9 +129,9 @@ class Done(Answer, tag="done"):
 class RunEnded(Answer, tag="run_ended"):
     """A command has ended."""
 
-    #: None if nobody knows.
+    #: None if it is not known.
     exit_code: int | None
-    #: The directory that the shell is in now; empty if nobody knows.
+    #: The directory that the shell is in now; empty if that is not known.
     cwd: str
     #: Whether the shell itself ended with it.
     shell_ended: bool = False
@@ -215,7 +215,7 @@ class Order(Message, tag_field="kind"):
 
 
 class Run(Order, tag="run"):
-    """Run a command in the terminal of a session, opened if there is none; what it prints is told.
+    """Run a command in the terminal of a session, opened if there is none; its output is reported.
 
     One at a time in each session: while one runs, another is refused with `busy`.
     """
@@ -369,13 +369,13 @@ class Ordered(Message):
 
 
 class Cancelled(Message):
-    """Nobody waits for an order any more (event `cancel`). A command in a terminal goes on."""
+    """An order is not waited for any more (event `cancel`). A command in a terminal goes on."""
 
     id: str
 
 
 class Telling(Message, tag_field="kind"):
-    """What is told of an order."""
+    """A report on an order."""
 
     id: str
     number: int
@@ -388,36 +388,21 @@ class Printed(Telling, tag="printed"):
 
 
 class Succeeded(Telling, tag="succeeded"):
-    """It worked. Nothing else is told of it."""
+    """It worked. This is the last report."""
 
     answer: AnyAnswer
 
 
 #: Why a window refuses or fails.
 FailureCode = Literal[
-    "not_found",
-    "is_directory",
-    "not_directory",
-    "exists",
-    "not_empty",
-    "outside_workspace",
-    "no_folder",
-    "untrusted",
-    "unsaved_changes",
-    "changed_meanwhile",
-    "not_saved",
-    "busy",
-    "no_session",
-    "bad_pattern",
-    "paused",
-    "disconnected",
-    "unsupported",
-    "failed",
-]
+    "not_found", "is_directory", "not_directory", "exists", "not_empty", "outside_workspace", "no_folder",
+    "untrusted", "unsaved_changes", "changed_meanwhile", "not_saved", "busy", "no_session", "bad_pattern",
+    "paused", "disconnected", "unsupported", "failed",
+]  # fmt: skip
 
 
 class Failed(Telling, tag="failed"):
-    """It did not work. Nothing else is told of it."""
+    """It did not work. This is the last report."""
 
     code: FailureCode
     message: str

@@ -1,4 +1,4 @@
-"""A connection to the server, with limits that hold before anybody has shown a key.
+"""A connection to the server, with limits that hold before a key was shown.
 
 The head of a request has a limit of size and of time, and reading it takes time in proportion to its size.
 Connections that have shown no key are counted: when there are too many, the oldest make room.
@@ -12,12 +12,10 @@ import resource
 from collections import OrderedDict
 from typing import Any, cast
 
-import msgspec
-
 from glovebox.errors import HeadersTooLarge, RequestError, RequestTimeout, UrlTooLong
+from glovebox.http.response_headers import HEADERS
 from glovebox.http.responses import error_response
-from glovebox.http.security_headers import HEADERS
-from glovebox.server.lazy_uvicorn import STATUS_LINE, Config, HttpToolsProtocol, ServerState
+from glovebox.server.uvicorn import STATUS_LINE, Config, HttpToolsProtocol, ServerState
 from glovebox.settings import Settings
 
 #: Where an application finds the connection of a request, in the `state` of its scope.
@@ -33,27 +31,6 @@ _LINGER = 2.0
 _FRESH = 5.0
 
 
-class Limits(msgspec.Struct, frozen=True):
-    """What is taken from callers before their key is known."""
-
-    header_bytes: int
-    url_bytes: int
-    body_bytes: int
-    head_seconds: float
-    connections: int
-
-    @classmethod
-    def of(cls, settings: Settings) -> Limits:
-        """Those that were asked for."""
-        return cls(
-            header_bytes=settings.max_header_size,
-            url_bytes=settings.max_url_size,
-            body_bytes=settings.max_body_size,
-            head_seconds=settings.request_head_seconds,
-            connections=settings.connections_per_peer,
-        )
-
-
 class Strangers:
     """The connections on which no request was let in, the oldest first."""
 
@@ -61,10 +38,10 @@ class Strangers:
         self._per_peer = per_peer
         # The other half is for those with a key, and for files.
         self._most = resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2
-        self._all: OrderedDict[Connection, None] = OrderedDict()
-        self._peers: dict[str, OrderedDict[Connection, None]] = {}
+        self._all: OrderedDict[BoundedConnection, None] = OrderedDict()
+        self._peers: dict[str, OrderedDict[BoundedConnection, None]] = {}
 
-    def add(self, connection: Connection) -> None:
+    def add(self, connection: BoundedConnection) -> None:
         """Another one; if there are too many now, the oldest makes room."""
         peer = self._peers.setdefault(connection.peer, OrderedDict())
         self._all[connection] = peer[connection] = None
@@ -74,8 +51,7 @@ class Strangers:
         if len(self._all) > self._most:
             self._drop(next(iter(self._all)))
 
-    def remove(self, connection: Connection) -> None:
-        """One that was let in, or is gone."""
+    def remove(self, connection: BoundedConnection) -> None:
         if connection in self._all:
             del self._all[connection]
             peer = self._peers[connection.peer]
@@ -83,12 +59,12 @@ class Strangers:
             if not peer:
                 del self._peers[connection.peer]
 
-    def _drop(self, connection: Connection) -> None:
+    def _drop(self, connection: BoundedConnection) -> None:
         self.remove(connection)
         connection.transport.abort()
 
 
-class Connection(HttpToolsProtocol):
+class BoundedConnection(HttpToolsProtocol):
     """uvicorn's protocol, bounded."""
 
     def __init__(
@@ -98,19 +74,19 @@ class Connection(HttpToolsProtocol):
         app_state: dict[str, Any],
         _loop: asyncio.AbstractEventLoop | None = None,
         *,
-        limits: Limits,
+        settings: Settings,
         strangers: Strangers,
     ) -> None:
         super().__init__(config, server_state, {**app_state, CONNECTION: self}, _loop)
         self.peer, self.made = "", self.loop.time()
-        self._limits = limits
+        self._settings = settings
         self._strangers = strangers
         self._is_known = False
         #: What was received since the last part of a request was complete, and what was received last.
         self._unfinished = self._piece = 0
         #: Smaller requests are within all limits.
-        self._smallest = min(limits.url_bytes, limits.header_bytes)
-        #: Set while the head of a request is awaited, and while somebody who was refused is.
+        self._smallest = min(settings.max_url_size, settings.max_header_size)
+        #: Set while the head of a request is awaited, and after a refusal.
         self._timer: asyncio.TimerHandle | None = None
         self._problem: RequestError | None = None
         self._is_refused = False
@@ -127,21 +103,19 @@ class Connection(HttpToolsProtocol):
         self._stop_timer()
         self.app_state = {}
 
-    # What the transport tells.
+    # Called by the transport.
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self.peer = self.client[0] if self.client else ""
         self._strangers.add(self)
-        self._timer = self.loop.call_later(self._limits.head_seconds, self._too_late)
+        self._timer = self.loop.call_later(self._settings.request_head_seconds, self._too_late)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Nobody is there any more."""
         self.forget()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Read on, unless it is too much."""
         if self._is_refused:
             return
         self._piece = len(data)
@@ -150,10 +124,9 @@ class Connection(HttpToolsProtocol):
         if self._unfinished or self._is_in_head():
             self._bound_rest()
 
-    # What the parser tells.
+    # Called by the parser.
 
     def on_headers_complete(self) -> None:
-        """The head of a request is there."""
         if self._unfinished + self._piece > self._smallest:  # so it may be too large
             self._check_head()
         self._unfinished = self._discarded = 0
@@ -166,10 +139,10 @@ class Connection(HttpToolsProtocol):
         super().on_body(body)
         if self._is_answered():
             self._discarded += len(body)
-            if self._discarded > self._limits.body_bytes:
+            if self._discarded > self._settings.max_body_size:
                 self.transport.abort()
             elif self._timer is None:
-                self._timer = self.loop.call_later(self._limits.head_seconds, self._too_late)
+                self._timer = self.loop.call_later(self._settings.request_head_seconds, self._too_late)
 
     def on_message_complete(self) -> None:
         """The request is there; if it was answered before, the connection may be used again."""
@@ -197,7 +170,7 @@ class Connection(HttpToolsProtocol):
             if not cast("Any", self.transport.get_protocol()).handshake_initiated:
                 self._refuse(_MALFORMED, RequestError("A WebSocket cannot be opened like this."))
 
-    # What becomes of those who ask for too much.
+    # Refusals.
 
     def send_400_response(self, msg: str) -> None:
         """Refuse what the parser could not read, or was not allowed to."""
@@ -207,11 +180,9 @@ class Connection(HttpToolsProtocol):
             self._refuse(_MALFORMED, RequestError(msg))
 
     def _is_in_head(self) -> bool:
-        """Whether a request has begun, and its head is not there yet."""
         return self.scope is not None and "method" not in self.scope
 
     def _is_answered(self) -> bool:
-        """Whether the request that is being received was answered already."""
         return self._is_idle() and not self.parser.should_upgrade()
 
     def _is_idle(self) -> bool:
@@ -221,37 +192,37 @@ class Connection(HttpToolsProtocol):
         """Bound what is received and not a whole part of a request yet."""
         if self._is_refused:
             return
-        if self._is_in_head() and len(self.url) > self._limits.url_bytes:
+        if self._is_in_head() and len(self.url) > self._settings.max_url_size:
             self._refuse(UrlTooLong.status, self._url_too_long())
-        elif self._unfinished > self._limits.header_bytes + self._limits.url_bytes:
+        elif self._unfinished > self._settings.max_header_size + self._settings.max_url_size:
             self._refuse(HeadersTooLarge.status, self._headers_too_large())
         elif self._timer is None and (self._is_in_head() or self._is_idle()):
-            self._timer = self.loop.call_later(self._limits.head_seconds, self._too_late)
+            self._timer = self.loop.call_later(self._settings.request_head_seconds, self._too_late)
 
     def _check_head(self) -> None:
         """Have the parser stop if the head is too large; an error in what it calls does that."""
-        if len(self.url) > self._limits.url_bytes:
+        if len(self.url) > self._settings.max_url_size:
             self._problem = self._url_too_long()
         elif (
             sum(len(name) + len(value) + _PER_HEADER for name, value in self.headers)
-            > self._limits.header_bytes
+            > self._settings.max_header_size
         ):
             self._problem = self._headers_too_large()
         if self._problem is not None:
             raise self._problem
 
     def _url_too_long(self) -> UrlTooLong:
-        return UrlTooLong(f"The address has more than {self._limits.url_bytes:,} bytes.")
+        return UrlTooLong(f"The address has more than {self._settings.max_url_size:,} bytes.")
 
     def _headers_too_large(self) -> HeadersTooLarge:
-        return HeadersTooLarge(f"The headers have more than {self._limits.header_bytes:,} bytes.")
+        return HeadersTooLarge(f"The headers have more than {self._settings.max_header_size:,} bytes.")
 
     def _too_late(self) -> None:
         self._timer = None
         if not self._is_idle():  # there is time until it is answered
-            self._timer = self.loop.call_later(self._limits.head_seconds, self._too_late)
+            self._timer = self.loop.call_later(self._settings.request_head_seconds, self._too_late)
         elif self._unfinished or self._is_in_head():
-            seconds = f"{self._limits.head_seconds:g}"
+            seconds = f"{self._settings.request_head_seconds:g}"
             self._refuse(RequestTimeout.status, RequestTimeout(f"No whole request came within {seconds} s."))
         else:
             self.transport.close()
@@ -282,7 +253,8 @@ class Connection(HttpToolsProtocol):
             self._timer = None
 
 
-def bounded(limits: Limits) -> type[asyncio.Protocol]:
+def bounded(settings: Settings) -> type[asyncio.Protocol]:
     """The protocol for a server, as uvicorn takes it."""
-    made = functools.partial(Connection, limits=limits, strangers=Strangers(limits.connections))
+    strangers = Strangers(settings.connections_per_peer)
+    made = functools.partial(BoundedConnection, settings=settings, strangers=strangers)
     return cast("type[asyncio.Protocol]", made)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import hashlib
+import secrets
 import time
-import uuid
 from collections.abc import Awaitable, Coroutine
 from typing import Any
 
@@ -15,10 +16,9 @@ from starlette.responses import Response
 
 from glovebox.box.box import Box
 from glovebox.box.executor import Call
-from glovebox.box.replays import KeyedAction, Replays
-from glovebox.decoding import json_decoder
+from glovebox.box.replays import ActionAnswer, KeyedAction, Replays
 from glovebox.errors import GloveboxError, Interrupted, KeyReused, RequestError, TooDeep
-from glovebox.http.bodies import check_depth, decode_json
+from glovebox.http.requests import check_depth, decode_json
 from glovebox.http.responses import (
     ERROR_HEADER,
     ErrorBody,
@@ -28,8 +28,9 @@ from glovebox.http.responses import (
     refused,
     to_json,
 )
+from glovebox.json_codec import json_decoder
 from glovebox.protocol.base import Action, Message
-from glovebox.protocol.openhands import Refusal
+from glovebox.protocol.openhands import Refusal, encode_observation
 from glovebox.protocol.terminal import CommandInfo
 from glovebox.server.tools import called_action
 
@@ -49,27 +50,8 @@ class Details(Message):
     command: CommandInfo | None = None
 
 
-class ActionAnswer(Message):
-    """How an action ended, as it is told. A failure is kept like a success: told again, not tried again."""
-
-    status: int
-    #: The code of a failure.
-    code: str = ""
-    #: The name of the action, if it was known to be one.
-    action: str = ""
-    body: msgspec.Raw
-    #: As JSON: an answer may be told by a later version, which knows other details.
-    details: msgspec.Raw
-
-    def told(self, *, details: bool) -> bytes:
-        body = bytes(self.body)
-        if not details or self.code:
-            return body
-        return b'%b,"details":%b}' % (body[:-1], bytes(self.details))
-
-
 class Running(msgspec.Struct):
-    """An action under way, for those who follow it."""
+    """An action under way, for clients that follow it."""
 
     id: str
     #: The number of the last event before it.
@@ -79,35 +61,43 @@ class Running(msgspec.Struct):
 
 
 class Executions:
-    """Carries out what is asked for, with the memory of what was already answered."""
+    """Carries out actions, and remembers the answers to those with an idempotency key."""
 
     def __init__(self, box: Box) -> None:
         self._box = box
         self._replays = Replays(box.state_file("answers"))
         self._running: dict[str, Running] = {}
         self._tasks: set[asyncio.Task[ActionAnswer]] = set()
-        self._decoder = json_decoder(ActionAnswer)
 
-    async def answer(self, asked: ExecuteRequest) -> ActionAnswer:
-        """Carry out an action, or tell again how it ended.
-
-        Raises:
-            KeyReused: the key belongs to another action.
-        """
-        if asked.idempotency_key is None:
-            return await self._run(asked.action, uuid.uuid4().hex)
-        return self._decoder.decode(await self._kept(asked, asked.idempotency_key).wait())
+    async def respond(self, request: Request) -> Response:
+        """`POST /execute_action`."""
+        asked = await decode_asked(request)
+        if isinstance(asked, Response):
+            return asked
+        try:
+            if asked.idempotency_key is None:
+                answer = await self._run(asked.action, secrets.token_hex(16), details=asked.details)
+            else:
+                answer = await self._keyed(asked, asked.idempotency_key).wait()
+        except KeyReused as error:
+            return action_failed(error)
+        response = Response(
+            answer.encode(details=asked.details), answer.status, media_type="application/json"
+        )
+        if answer.code:
+            response.headers[ERROR_HEADER] = answer.code
+        return response
 
     def begin(self, asked: ExecuteRequest) -> tuple[Running, asyncio.Future[ActionAnswer]]:
-        """The same for those who follow: the action goes on without them.
+        """Begin an action for a client that follows it; the action goes on without the client.
 
         Raises:
             KeyReused: the key belongs to another action.
         """
         if asked.idempotency_key is None:
-            running = self._new(uuid.uuid4().hex)
-            return running, self._task(self._run(asked.action, running.id))
-        entry = self._kept(asked, asked.idempotency_key)
+            running = self._new(secrets.token_hex(16))
+            return running, self._task(self._run(asked.action, running.id, details=asked.details))
+        entry = self._keyed(asked, asked.idempotency_key)
 
         # One that has ended has no events to follow.
         running = self._running.get(entry.action_id) or Running(
@@ -115,7 +105,7 @@ class Executions:
         )
 
         async def wait() -> ActionAnswer:
-            answer = self._decoder.decode(await entry.wait())
+            answer = await entry.wait()
             running.action = running.action or answer.action
             return answer
 
@@ -123,17 +113,14 @@ class Executions:
 
     def _task(self, work: Coroutine[Any, Any, ActionAnswer]) -> asyncio.Task[ActionAnswer]:
         task = asyncio.create_task(work)
-        self._tasks.add(task)  # a follower may go away, and nobody else would hold it
+        self._tasks.add(task)  # the event loop holds no reference, and the client may go away
         task.add_done_callback(self._tasks.discard)
         return task
 
-    def _kept(self, asked: ExecuteRequest, key: str) -> KeyedAction:
-        async def result(action_id: str, resumed: bool) -> bytes:
-            return to_json(await self._run(asked.action, action_id, resumed=resumed))
-
-        def run(action_id: str, resumed: bool) -> Awaitable[bytes]:
+    def _keyed(self, asked: ExecuteRequest, key: str) -> KeyedAction:
+        def run(action_id: str, resumed: bool) -> Awaitable[ActionAnswer]:
             self._new(action_id)
-            return result(action_id, resumed)
+            return self._run(asked.action, action_id, resumed=resumed)
 
         fingerprint = hashlib.sha256(msgspec.json.encode(asked.action, order="deterministic")).hexdigest()
         return self._replays.begin(key, fingerprint, run)
@@ -144,10 +131,30 @@ class Executions:
             running = self._running[action_id] = Running(action_id, self._box.executor.events.last)
         return running
 
-    async def _run(self, envelope: dict[str, Any], action_id: str, *, resumed: bool = False) -> ActionAnswer:
+    async def _run(
+        self, envelope: dict[str, Any], action_id: str, *, resumed: bool = False, details: bool = True
+    ) -> ActionAnswer:
         running = self._new(action_id)
         call = self._box.executor.call(action_id, resumed=resumed)
         started = time.time()
+        status, code = 200, ""
+        try:
+            body = to_json(await self._observe(envelope, running, call))
+        except GloveboxError as error:
+            status, code = 500, error.code
+            body = to_json(ErrorBody(detail=f"Internal server error: {error}"))
+        finally:
+            del self._running[action_id]
+        return ActionAnswer(
+            status=status,
+            code=code,
+            action=running.action,
+            body=msgspec.Raw(body),
+            details=_details(call, started) if details else msgspec.Raw(b"null"),
+        )
+
+    async def _observe(self, envelope: dict[str, Any], running: Running, call: Call) -> dict[str, Any]:
+        """Carry out the action in an envelope; the envelope of its observation."""
         beside: dict[str, Any] = {}
         try:
             if "action" in envelope or "observation" in envelope:
@@ -155,55 +162,17 @@ class Executions:
             else:
                 action, beside = await self._called(envelope)
             running.action = action.action
-            if resumed and not action.resumable:
+            if call.resumed and not action.resumable:
                 raise Interrupted(_INTERRUPTED)
             observation = await self._box.executor.execute(action, call)
         except Refusal as refusal:
             observation = refusal.observation
-        except GloveboxError as error:
-            body = to_json(ErrorBody(detail=f"Internal server error: {error}"))
-            return ActionAnswer(
-                status=500,
-                code=error.code,
-                action=running.action,
-                body=msgspec.Raw(body),
-                details=_details(call, started),
-            )
-        finally:
-            del self._running[action_id]
-        told = self._box.codec.encode_observation(observation)
-        told.update(beside)
-        return ActionAnswer(
-            status=200,
-            action=running.action,
-            body=msgspec.Raw(to_json(told)),
-            details=_details(call, started),
-        )
+        return encode_observation(observation) | beside
 
     async def _called(self, envelope: dict[str, Any]) -> tuple[Action[Any], dict[str, Any]]:
         """The action that a tool call means, and what its answer says of the call."""
         found = await called_action(self._box.toolbox, envelope)
         return found or (self._box.codec.decode_action(envelope), {})  # which says what else it is
-
-
-class ExecuteAction:
-    """The endpoint."""
-
-    def __init__(self, executions: Executions) -> None:
-        self._executions = executions
-
-    async def __call__(self, request: Request) -> Response:
-        asked = await decode_asked(request)
-        if isinstance(asked, Response):
-            return asked
-        try:
-            answer = await self._executions.answer(asked)
-        except KeyReused as error:
-            return action_failed(error)
-        response = Response(answer.told(details=asked.details), answer.status, media_type="application/json")
-        if answer.code:
-            response.headers[ERROR_HEADER] = answer.code
-        return response
 
 
 def _details(call: Call, started: float) -> msgspec.Raw:
@@ -228,7 +197,6 @@ class ExecuteRequest(Message):
 
     @property
     def name(self) -> str:
-        """What the action is called, as far as it says so."""
         name = self.action.get("action")
         return name if isinstance(name, str) else ""
 
@@ -237,7 +205,7 @@ _DECODER = json_decoder(ExecuteRequest)
 
 
 async def decode_asked(request: Request) -> ExecuteRequest | Response:
-    """What is asked for, or the answer that says what is wrong with it."""
+    """The decoded request, or the response that says what is wrong with it."""
     body = await request.body()
     if not _is_json(request.headers.get("content-type")):
         return invalid_request(_not_an_object(body))
@@ -257,6 +225,7 @@ async def decode_asked(request: Request) -> ExecuteRequest | Response:
     return asked
 
 
+@functools.lru_cache(maxsize=16)
 def _is_json(content_type: str | None) -> bool:
     """Whether a body of this type is read as JSON; without a type it is."""
     if not content_type:

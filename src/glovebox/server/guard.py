@@ -12,7 +12,10 @@ from __future__ import annotations
 
 import asyncio
 import fnmatch
+import functools
 import hmac
+import ipaddress
+import re
 import socket
 from collections.abc import Iterable
 from urllib.parse import parse_qsl, urlencode
@@ -22,10 +25,9 @@ from starlette.datastructures import Headers
 from starlette.routing import compile_path
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from glovebox.decoding import decode_json
 from glovebox.errors import HostNotAllowed, InvalidKey, NotFound, OriginNotAllowed, RequestError
-from glovebox.http.hosts import host_name, is_address
 from glovebox.http.responses import error_response
+from glovebox.json_codec import decode_json
 from glovebox.server.connection import CONNECTION
 
 KEY_HEADER = "x-session-api-key"
@@ -37,15 +39,8 @@ KEY_SECONDS = 10.0
 FOREIGN = frozenset({"cross-site", "same-site"})
 #: Endings that are never public names: mDNS, container engines, clusters.
 LOCAL_SUFFIXES = (
-    ".localhost",
-    ".local",
-    ".internal",
-    ".docker",
-    ".svc",
-    ".cluster.local",
-    ".lan",
-    ".home.arpa",
-)
+    ".localhost", ".local", ".internal", ".docker", ".svc", ".cluster.local", ".lan", ".home.arpa",
+)  # fmt: skip
 
 
 class Guard:
@@ -76,8 +71,9 @@ class Guard:
         self._own_name = socket.gethostname().lower()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass on what may pass."""
-        if scope["type"] not in ("http", "websocket") or self._is_open(scope):
+        kind = scope["type"]
+        is_open = kind == "http" and scope["path"] in self._open_paths
+        if is_open or kind not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
         headers = Headers(scope=scope)
@@ -102,9 +98,6 @@ class Guard:
             await error_response(404, NotFound("Not Found"))(scope, receive, send)
         else:
             await self._app(scope, receive, send)
-
-    def _is_open(self, scope: Scope) -> bool:
-        return scope["type"] == "http" and scope["path"] in self._open_paths
 
     def _is_socket(self, scope: Scope) -> bool:
         return any(path.match(scope["path"]) for path in self._socket_paths)
@@ -179,7 +172,7 @@ class Guard:
 
 
 def _key_of_query(scope: Scope) -> tuple[str | None, Scope]:
-    """The key in the query, and the scope without it: nobody behind can tell or log it."""
+    """The key in the query, and the scope without it, so that it is not logged."""
     query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
     given = next((value for name, value in query if name == KEY_PARAMETER), None)
     rest = urlencode([pair for pair in query if pair[0] != KEY_PARAMETER])
@@ -193,3 +186,28 @@ def _key_of_message(message: Message) -> str:
     except (msgspec.DecodeError, UnicodeEncodeError):
         return ""
     return said.get("key", "") if said.get("type") == "key" else ""
+
+
+#: A name or an IPv4 address, or an IPv6 address in brackets; then perhaps a port.
+_AUTHORITY = re.compile(r"(?:\[(?P<ipv6>[0-9a-f:.]+)\]|(?P<name>[a-z0-9_.-]+))(?::[0-9]{0,5})?")
+
+
+@functools.lru_cache(maxsize=16)
+def host_name(authority: str) -> str | None:
+    """The host of `host:port`, lower-cased and without a last dot; None if there is none."""
+    found = _AUTHORITY.fullmatch(authority.lower())
+    if found is None:
+        return None
+    if found["ipv6"]:
+        return found["ipv6"] if is_address(found["ipv6"]) else None
+    return found["name"].removesuffix(".") or None
+
+
+@functools.lru_cache(maxsize=16)
+def is_address(host: str) -> bool:
+    """Whether a host is an IP address."""
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True

@@ -140,7 +140,7 @@ def _action_envelope(codec: Codec) -> dict[str, Any]:
 
 def _observation_envelope(codec: Codec) -> dict[str, Any]:
     return {
-        "description": "What an action came to. `details` is there only when the request asked for it.",
+        "description": "What an action came to. `details` is there only if the request has `details`.",
         "oneOf": [
             {
                 "title": kind.__name__,

@@ -1,4 +1,4 @@
-"""The port that is served. It is taken before all that takes long is loaded, so little is loaded for it."""
+"""The port of a server. It is bound before the slow imports, so this module imports little."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Any
 
 from glovebox.errors import StartupError
 
-#: How many callers may wait to be answered.
+#: How many connections may wait to be accepted.
 _WAITING = 2048
 
 
 def bind(host: str, port: int, command: str) -> socket.socket:
-    """Take the port, and let callers wait there: who comes while a box starts is answered once it is ready.
+    """Bind the port, and queue connections there: they are answered once the box is ready.
 
     Raises:
-        StartupError: it cannot be had; the text says how `command` is told another one.
+        StartupError: the port cannot be bound; the text says how to give `command` another one.
     """
     try:
         family, kind, protocol, _, where = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
@@ -35,14 +35,14 @@ def bind(host: str, port: int, command: str) -> socket.socket:
 
 
 def address_of(listener: socket.socket, host: str = "") -> str:
-    """The URL of what listens there, under its own address or another."""
+    """The URL of a listening socket, with its own address or another host."""
     own, port = listener.getsockname()[:2]
     host = host or own
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def run(work: Coroutine[Any, Any, None]) -> None:
-    """Do it on the fastest event loop there is."""
+    """Run a coroutine on the fastest event loop that is installed."""
     try:
         import uvloop
     except ImportError:  # no wheel for this platform: slower, not broken

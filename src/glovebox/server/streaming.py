@@ -12,23 +12,30 @@ from starlette.responses import Response
 from glovebox import tracing
 from glovebox.box.box import Box
 from glovebox.box.events import EventLog
-from glovebox.decoding import decode_json
+from glovebox.box.replays import ActionAnswer
 from glovebox.errors import KeyReused, NoSuchCommand, OutputGone
 from glovebox.http.endpoints import Endpoint, Parameter, Reply
 from glovebox.http.responses import ErrorBody, action_failed
 from glovebox.http.sse import EVENTS, Stream, described, message
+from glovebox.json_codec import decode_json
 from glovebox.protocol.events import (
     ActionDisplay,
     ActionOutput,
     ActionState,
     CellState,
     CommandFinished,
+    Display,
     Event,
+    Failure,
+    Gap,
+    Missed,
+    Output,
+    Reset,
+    Started,
 )
-from glovebox.protocol.streams import Display, Failure, Gap, Missed, Output, Reset, Started
-from glovebox.server.execute import ActionAnswer, Executions, Running, decode_asked
+from glovebox.server.execute import Executions, Running, decode_asked
 
-#: Whoever is behind by more characters reads the rest from the log, in larger pieces and without memory.
+#: A client that is behind by more characters gets the rest from the log, in larger pieces.
 _MOST_WAITING = 262_144
 
 
@@ -40,7 +47,6 @@ class ExecuteActionStream:
         self._executions = executions
 
     async def __call__(self, request: Request) -> Response:
-        """Decode, execute, and tell while it runs."""
         asked = await decode_asked(request)
         if isinstance(asked, Response):
             return asked
@@ -58,13 +64,13 @@ async def _messages(
     events = box.executor.events
     started = False
     while True:
-        ended = answer.done()  # asked first: whatever it caused before its end is in the log by now
+        ended = answer.done()  # first: all events before its end are in the log by now
         waiting = follower.take()
         if running.action and not started:
             started = True
             yield message("started", Started(id=running.id, action=running.action))
-        async for told in follower.told(waiting):
-            yield told
+        async for piece in follower.messages(waiting):
+            yield piece
         if ended:
             break
         await events.more(follower.seq, answer)
@@ -75,7 +81,7 @@ async def _messages(
         failure = Failure(status=result.status, code=result.code, detail=detail, request_id=request_id)
         yield message("error", failure)
     else:
-        yield message("observation", result.told(details=details))
+        yield message("observation", result.encode(details=details))
 
 
 class _Follower:
@@ -88,14 +94,12 @@ class _Follower:
         self._position: int | None = None
 
     def take(self) -> list[Event]:
-        """The events of the action that have not been looked at yet."""
         events = self._box.executor.events
         own = [event for event in events.since(self.seq) if event.action_id == self._id]
         self.seq = events.last
         return _shortened(own)
 
-    async def told(self, events: Iterable[Event]) -> AsyncGenerator[bytes, None]:
-        """The messages for these events."""
+    async def messages(self, events: Iterable[Event]) -> AsyncGenerator[bytes, None]:
         for event in events:
             if isinstance(event, ActionState | CommandFinished):
                 yield message("state", event.command)
@@ -106,11 +110,11 @@ class _Follower:
                     kind=event.kind, data=event.data, metadata=event.metadata, display_id=event.display_id
                 ))  # fmt: skip
             elif isinstance(event, ActionOutput):
-                if self._position is None:  # the action that began a command tells all of it
+                if self._position is None:  # the action that began a command streams all of it
                     self._position = 0 if event.command_id in (None, self._id) else event.offset
                 if event.offset > self._position:
-                    async for told in self._missed(event.command_id, self._position, event.offset):
-                        yield told
+                    async for piece in self._missed(event.command_id, self._position, event.offset):
+                        yield piece
                 if event.end > self._position:
                     self._position = event.end
                     yield message("output", Output(
@@ -118,15 +122,15 @@ class _Follower:
                     ))  # fmt: skip
 
     async def _missed(self, command_id: str | None, start: int, end: int) -> AsyncGenerator[bytes, None]:
-        told, outputs = start, self._box.services.outputs
+        sent, outputs = start, self._box.services.outputs
         try:
             if outputs is None or command_id is None:
                 raise NoSuchCommand("nothing is kept")
             async for piece in outputs.reread(command_id, start, end):
-                told = piece.end
+                sent = piece.end
                 yield message("output", piece)
         except (NoSuchCommand, OutputGone):
-            yield message("gap", Gap(offset=told, end=end, command_id=command_id))
+            yield message("gap", Gap(offset=sent, end=end, command_id=command_id))
 
 
 def _shortened(events: list[Event]) -> list[Event]:
@@ -151,7 +155,6 @@ class EventStreamEndpoint:
         self._boot = secrets.token_hex(4)
 
     async def __call__(self, request: Request) -> Response:
-        """Tell everything after what the reader has seen."""
         query = request.query_params
         seen = query.get("after") or request.headers.get("last-event-id") or ""
         kinds = frozenset(query.get("kinds", "").replace(",", " ").split())

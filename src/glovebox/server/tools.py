@@ -1,6 +1,6 @@
-"""`/tools`: what models can call in a box, and their calls, in the formats of their makers.
+"""`/tools`: what models can call in a box, and their calls, in the formats of their providers.
 
-The formats are loaded with the first request that needs them: a box starts without.
+The formats are loaded with the first request that needs them.
 """
 
 from __future__ import annotations
@@ -15,9 +15,8 @@ from starlette.responses import Response
 from glovebox.box.box import Box
 from glovebox.box.tools import Toolbox
 from glovebox.errors import ActionError, GloveboxError, NotAToolCall, UnknownTool, WrongToolArguments
-from glovebox.http.bodies import json_body
 from glovebox.http.endpoints import Endpoint, Parameter, Reply
-from glovebox.http.parameters import InvalidParameter, choice, flag
+from glovebox.http.requests import InvalidParameter, choice, flag, json_body
 from glovebox.http.responses import ErrorBody, json_response
 from glovebox.protocol.base import Action
 from glovebox.protocol.tools.base import Tool, ToolCall
@@ -29,7 +28,7 @@ APIS = ("chat", "responses")
 async def called_action(
     toolbox: Toolbox, envelope: dict[str, Any]
 ) -> tuple[Action[Any], dict[str, Any]] | None:
-    """The action that the one tool call in an envelope means, and what tells its answer from others.
+    """The action that the one tool call in an envelope means, and the metadata for its answer.
 
     None if there is no call in it.
 
@@ -56,8 +55,8 @@ async def called_action(
 
 
 async def _understood(toolbox: Toolbox, calls: Iterable[ToolCall]) -> list[ToolCall]:
-    """The calls by the tools' own names, where a provider was told of others."""
-    from glovebox.protocol.tools.formats.names import meant
+    """The calls with the tools' own names, where a provider was given others."""
+    from glovebox.protocol.tools.formats.definitions import meant
 
     tools: list[Tool] | None = None
     understood: list[ToolCall] = []
@@ -70,7 +69,7 @@ async def _understood(toolbox: Toolbox, calls: Iterable[ToolCall]) -> list[ToolC
             name = meant(call.name, tools)
             understood.append(msgspec.structs.replace(call, name=name) if name else call)
             continue
-        except GloveboxError:  # which its result will tell
+        except GloveboxError:  # its result will say so
             pass
         understood.append(call)
     return understood
@@ -110,7 +109,7 @@ def tool_endpoints(box: Box) -> list[Endpoint]:
 
     return [
         Endpoint(
-            "GET", "/tools", define, "The tools of the box, as a model is told of them",
+            "GET", "/tools", define, "The tools of the box, as definitions for a model",
             {200: Reply("What is passed on as the request's `tools`; for MCP what `tools/list` answers.",
                          {"type": ["array", "object"]}),
              422: Reply("There is no such format or tool.", ErrorBody)},
@@ -128,8 +127,8 @@ def tool_endpoints(box: Box) -> list[Endpoint]:
                          {"type": ["array", "object"]}),
              422: Reply("The body is not JSON, or there is no call in it.", ErrorBody)},
             description="Takes what models of OpenAI, Anthropic and Gemini, MCP clients and OpenHands "
-            "put out: a call, a list, a message or a whole response. What is wrong with a call is told by "
-            "its result.",
+            "put out: a call, a list, a message or a whole response. If a call is wrong, its "
+            "result says why.",
             body={"anyOf": _BODIES},
         ),
     ]  # fmt: skip

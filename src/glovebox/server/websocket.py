@@ -9,22 +9,21 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 from websockets.http11 import Response
 
 from glovebox.errors import RequestError
+from glovebox.http.response_headers import HEADERS
 from glovebox.http.responses import ERROR_HEADER
-from glovebox.http.security_headers import HEADERS
-from glovebox.server.connection import CONNECTION, Connection
+from glovebox.server.connection import CONNECTION, BoundedConnection
 
 
 class WebSocketConnection(WebSocketsSansIOProtocol):
-    """uvicorn's protocol; the connection that it came from hears of its end."""
+    """uvicorn's protocol. It takes the HTTP connection that it came from off the books at its end."""
 
     def __init__(self, *, app_state: dict[str, Any], **parts: Any) -> None:
         super().__init__(app_state=app_state, **parts)
-        self._connection: Connection = app_state[CONNECTION]
+        self._connection: BoundedConnection = app_state[CONNECTION]
         self._reject_plainly = self.conn.reject
         self.conn.reject = self._reject  # type: ignore[method-assign]
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Nobody is there any more."""
         self._connection.forget()
         super().connection_lost(exc)
 

@@ -16,8 +16,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from glovebox.decoding import convert
 from glovebox.errors import SettingsError
+from glovebox.json_codec import convert
 from glovebox.secret_environment import PLUGIN_PREFIX, is_secret
 from glovebox.settings.declaration import (
     Option,
@@ -28,7 +28,6 @@ from glovebox.settings.declaration import (
     is_loopback,
     options_of,
     parse_count,
-    parse_flag,
     parse_port,
     parse_seconds,
     parse_size,
@@ -38,7 +37,7 @@ from glovebox.settings.declaration import (
 
 MessageT = TypeVar("MessageT", bound=msgspec.Struct)
 
-#: Where something could be served and is not to be.
+#: Stands for a port that is not served.
 NO_PORT = -1
 
 
@@ -64,194 +63,151 @@ def current_user() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Everything a box can be told."""
+    """All settings of a box."""
 
-    port: int = setting(
-        8000, flag="PORT", variable="GLOVEBOX_PORT", parse=parse_port, metavar="PORT",
-        help="TCP port of the API; 0 takes a free one.",
-    )  # fmt: skip
-    host: str = setting(
-        "127.0.0.1", flag="--host", variable="GLOVEBOX_HOST",
-        help="Address to listen on. Anything but loopback needs SESSION_API_KEY.",
-    )  # fmt: skip
-    insecure: bool = setting(
-        False, flag="--insecure", variable="GLOVEBOX_INSECURE", parse=parse_flag,
-        help="Serve without a key although others can reach the address.",
-    )  # fmt: skip
+    port: int = setting(8000, "TCP port of the API; 0 takes a free one.", flag="PORT", parse=parse_port)
+    host: str = setting("127.0.0.1", "Address to listen on. Anything but loopback needs SESSION_API_KEY.")
+    insecure: bool = setting(False, "Serve without a key although others can reach the address.")
     session_api_key: str = setting(
         "", flag="--session-api-key-file", variable="SESSION_API_KEY", metavar="FILE", secret=True,
-        help="The key every request has to show. The variable holds the key, the flag names a file that holds"
-        " it (a key on a command line could be read by others).",
+        help="The key every request has to show. The variable holds the key, the flag names a file that"
+        " holds it (a key on a command line could be read by others).",
     )  # fmt: skip
     working_dir: str = setting(
-        ".", flag="--working-dir", variable="GLOVEBOX_WORKING_DIR", metavar="DIR",
+        ".", metavar="DIR",
         help="The workspace: where the shell starts and relative listings begin. Made if missing.",
     )  # fmt: skip
     plugins: tuple[str, ...] = setting(
-        (), flag="--plugins", variable="GLOVEBOX_PLUGINS", metavar="NAME", many=True,
+        (), metavar="NAME", many=True,
         help="Plugins to load: jupyter, agent_skills, vscode, or the name of one that was installed.",
     )  # fmt: skip
     plugin_options: tuple[str, ...] = setting(
-        (), flag="--plugin-options", variable="GLOVEBOX_PLUGIN_OPTIONS", metavar="PLUGIN.NAME=VALUE",
-        many=True,
+        (), metavar="PLUGIN.NAME=VALUE", many=True,
         help="Settings of plugins, for example jupyter.kernel=python3. Each is also a variable, as"
         " GLOVEBOX_PLUGIN_JUPYTER_KERNEL.",
     )  # fmt: skip
     init_plugin_timeout: int = setting(
-        120, flag="--init-plugin-timeout", variable="INIT_PLUGIN_TIMEOUT", parse=parse_seconds,
-        metavar="SECONDS",
+        120, variable="INIT_PLUGIN_TIMEOUT", parse=parse_seconds,
         help="How long a plugin may take to start before it counts as failed; the box serves without it.",
     )  # fmt: skip
     runtime_memory_monitor: bool = setting(
-        False, flag="--runtime-memory-monitor", variable="RUNTIME_MEMORY_MONITOR", parse=parse_flag,
+        False, variable="RUNTIME_MEMORY_MONITOR",
         help="Log how much memory the box and all it started use, ten times a second for at most an hour.",
     )  # fmt: skip
     username: str = setting(
-        "", flag="--username", variable="GLOVEBOX_USERNAME", metavar="NAME",
+        "", metavar="NAME",
         help="User that owns the shell, created if missing (as root). Default: the current user, untouched.",
     )  # fmt: skip
     user_id: int = setting(
-        1000, flag="--user-id", variable="GLOVEBOX_USER_ID", parse=int, metavar="UID",
-        help="Numeric id for that user when it has to be created.",
-    )  # fmt: skip
+        1000, "Numeric id for that user when it has to be created.", parse=int, metavar="UID"
+    )
     sudo: bool = setting(
-        False, flag="--sudo", variable="GLOVEBOX_SUDO", parse=parse_flag,
-        help="Let that user become root with sudo, without a password. In a container only.",
-    )  # fmt: skip
+        False, "Let that user become root with sudo, without a password. In a container only."
+    )
     su_to_user: bool = setting(
-        True, flag="--su-to-user", variable="SU_TO_USER", parse=parse_flag,
-        help="Run the shell as that user; off runs it as the user of the server.",
-    )  # fmt: skip
+        True, "Run the shell as that user; off runs it as the user of the server.", variable="SU_TO_USER"
+    )
     sandbox_group_id: str = setting(
-        "root", flag="--sandbox-group-id", variable="SANDBOX_GROUP_ID", metavar="GROUP",
+        "root", variable="SANDBOX_GROUP_ID", metavar="GROUP",
         help="Group, by name or number, that the workspace is given to.",
     )  # fmt: skip
-    enable_browser: bool = setting(
-        True, flag="--enable-browser", variable="GLOVEBOX_ENABLE_BROWSER", parse=parse_flag,
-        help="Offer the browser actions.",
-    )  # fmt: skip
+    enable_browser: bool = setting(True, "Offer the browser actions.")
     chromium: str = setting(
-        "", flag="--chromium", variable="GLOVEBOX_CHROMIUM", metavar="FILE",
+        "", metavar="FILE",
         help="The Chromium or Chrome that the browser actions use. Default: the system's, then Playwright's.",
     )  # fmt: skip
     browsergym_eval_env: str = setting(
-        "", flag="--browsergym-eval-env", variable="GLOVEBOX_BROWSERGYM_EVAL_ENV", metavar="TASK",
-        help="BrowserGym task for evaluations; needs the browser.",
-    )  # fmt: skip
+        "", "BrowserGym task for evaluations; needs the browser.", metavar="TASK"
+    )
     vscode: str = setting(
-        "", flag="--vscode", variable="GLOVEBOX_VSCODE", metavar="PATH",
-        help="The VS Code server of the plugin vscode: a directory with openvscode-server or code-server, or"
-        " a program of these. Default: what `glovebox vscode install` installed, then those of the system.",
+        "", metavar="PATH",
+        help="The VS Code server of the plugin vscode: a directory with openvscode-server or code-server,"
+        " or a program of these. Default: what `glovebox vscode install` installed, then those of the"
+        " system.",
     )  # fmt: skip
     vscode_port: int = setting(
-        0, flag="--vscode-port", variable="VSCODE_PORT", parse=parse_vscode_port, metavar="PORT",
+        0, variable="VSCODE_PORT", parse=parse_vscode_port, metavar="PORT",
         help="TCP port of VS Code, at the address of the API; 0 takes a free one, and `off` serves none.",
     )  # fmt: skip
     vscode_base_path: str = setting(
-        "", flag="--vscode-base-path", variable="OPENVSCODE_SERVER_BASE_PATH", metavar="PATH",
+        "", variable="OPENVSCODE_SERVER_BASE_PATH", metavar="PATH",
         help="The path below which VS Code is served, for a proxy that hands paths on as they are.",
     )  # fmt: skip
     runtime_url: str = setting(
-        "", flag="--runtime-url", variable="RUNTIME_URL", metavar="URL",
-        help="Where a proxy serves this box. If its path begins with the runtime id, VS Code is served below"
-        " /ID/vscode.",
+        "", variable="RUNTIME_URL", metavar="URL",
+        help="Where a proxy serves this box. If its path begins with the runtime id, VS Code is served"
+        " below /ID/vscode.",
     )  # fmt: skip
-    runtime_id: str = setting(
-        "", flag="--runtime-id", variable="RUNTIME_ID", metavar="ID",
-        help="What the proxy calls this box.",
-    )  # fmt: skip
+    runtime_id: str = setting("", "What the proxy calls this box.", variable="RUNTIME_ID", metavar="ID")
     workspace_base: str = setting(
-        "", flag="--workspace-base", variable="WORKSPACE_BASE", metavar="DIR",
-        help="The directory that gets settings of VS Code (.vscode/settings.json) when it is first opened and"
-        " has none. Default: the workspace.",
+        "", variable="WORKSPACE_BASE", metavar="DIR",
+        help="The directory that gets settings of VS Code (.vscode/settings.json) when it is first opened"
+        " and has none. Default: the workspace.",
     )  # fmt: skip
     no_change_timeout_seconds: int = setting(
-        10, flag="--no-change-timeout-seconds", variable="NO_CHANGE_TIMEOUT_SECONDS", parse=parse_seconds,
-        metavar="SECONDS",
+        10, variable="NO_CHANGE_TIMEOUT_SECONDS", parse=parse_seconds,
         help="Answer when a command has printed nothing for this long; the command goes on.",
     )  # fmt: skip
     terminal: str = setting(
-        "pty", flag="--terminal", variable="GLOVEBOX_TERMINAL", parse=parse_terminal, metavar="KIND",
+        "pty", parse=parse_terminal, metavar="KIND",
         help="What holds the shells: pty, or tmux, so that people can use tmux attach.",
     )  # fmt: skip
     state_dir: str = setting(
-        "", flag="--state-dir", variable="GLOVEBOX_STATE_DIR", metavar="DIR",
-        help="Keep shells, their output and answers here, so that they outlive a server that is killed: start"
-        " it again with the same directory. Without one, shells end with the server.",
+        "", metavar="DIR",
+        help="Keep shells, their output and answers here, so that they outlive a server that is killed:"
+        " start it again with the same directory. Without one, shells end with the server.",
     )  # fmt: skip
     keep_sessions: bool = setting(
-        False, flag="--keep-sessions", variable="GLOVEBOX_KEEP_SESSIONS", parse=parse_flag,
+        False,
         help="Leave the shells running when the server is stopped, for the next one with the same"
         " --state-dir.",
     )  # fmt: skip
     orphan_seconds: int = setting(
-        86_400, flag="--orphan-seconds", variable="GLOVEBOX_ORPHAN_SECONDS", parse=parse_seconds,
-        metavar="SECONDS",
-        help="How long shells wait for another server before they are ended.",
-    )  # fmt: skip
+        86_400, "How long shells wait for another server before they are ended.", parse=parse_seconds
+    )
     terminal_log_size: int = setting(
-        1 << 30, flag="--terminal-log-size", variable="GLOVEBOX_TERMINAL_LOG_SIZE", parse=parse_size,
-        metavar="SIZE",
+        1 << 30, parse=parse_size,
         help="How much raw output is kept on disk for each session, for example 100M; the oldest goes first.",
     )  # fmt: skip
     max_upload_size: int = setting(
-        16 << 30, flag="--max-upload-size", variable="GLOVEBOX_MAX_UPLOAD_SIZE", parse=parse_size,
-        metavar="SIZE",
+        16 << 30, parse=parse_size,
         help="Largest upload taken, for example 500M; an archive may unpack to as much.",
     )  # fmt: skip
     max_read_size: int = setting(
-        32 << 20, flag="--max-read-size", variable="GLOVEBOX_MAX_READ_SIZE", parse=parse_size,
-        metavar="SIZE",
+        32 << 20, parse=parse_size,
         help="Largest part of a file that one read answers with, for example 100M; the file may be larger.",
     )  # fmt: skip
     max_body_size: int = setting(
-        64 << 20, flag="--max-body-size", variable="GLOVEBOX_MAX_BODY_SIZE", parse=parse_size, metavar="SIZE",
-        help="Largest body of a request that is no upload, for example 64M.",
-    )  # fmt: skip
-    max_header_size: int = setting(
-        64 << 10, flag="--max-header-size", variable="GLOVEBOX_MAX_HEADER_SIZE", parse=parse_size,
-        metavar="SIZE",
-        help="Largest headers of a request, all together.",
-    )  # fmt: skip
-    max_url_size: int = setting(
-        16 << 10, flag="--max-url-size", variable="GLOVEBOX_MAX_URL_SIZE", parse=parse_size, metavar="SIZE",
-        help="Longest address of a request.",
-    )  # fmt: skip
+        64 << 20, "Largest body of a request that is no upload, for example 64M.", parse=parse_size
+    )
+    max_header_size: int = setting(64 << 10, "Largest headers of a request, all together.", parse=parse_size)
+    max_url_size: int = setting(16 << 10, "Longest address of a request.", parse=parse_size)
     request_head_seconds: int = setting(
-        10, flag="--request-head-seconds", variable="GLOVEBOX_REQUEST_HEAD_SECONDS", parse=parse_seconds,
-        metavar="SECONDS",
+        10, parse=parse_seconds,
         help="How long a caller may take until the address and the headers of a request are there.",
     )  # fmt: skip
     connections_per_peer: int = setting(
-        256, flag="--connections-per-peer", variable="GLOVEBOX_CONNECTIONS_PER_PEER", parse=parse_count,
-        metavar="NUMBER",
-        help="How many connections one address may have on which no request was let in. When there are more,"
-        " the oldest are closed.",
+        256, parse=parse_count, metavar="NUMBER",
+        help="How many connections one address may have on which no request was let in. When there are"
+        " more, the oldest are closed.",
     )  # fmt: skip
     allowed_hosts: tuple[str, ...] = setting(
-        (), flag="--allowed-hosts", variable="GLOVEBOX_ALLOWED_HOSTS", metavar="NAME", many=True,
+        (), metavar="NAME", many=True,
         help="More host names this box is called by when it has no key, for example box.example.org or"
         " *.example.org. Loopback, IP addresses and container names are always allowed.",
     )  # fmt: skip
     cors_origins: tuple[str, ...] = setting(
-        (), flag="--cors-origins", variable="GLOVEBOX_CORS_ORIGINS", metavar="ORIGIN", many=True,
+        (), metavar="ORIGIN", many=True,
         help="Origins of web pages that may call this box, for example https://app.example.org.",
     )  # fmt: skip
     viewer_url_file: str = setting(
-        "/tmp/oh-server-url", flag="--viewer-url-file", variable="GLOVEBOX_VIEWER_URL_FILE",  # noqa: S108
-        metavar="FILE",
-        help="Where the address of the file viewer is written for programs in the box, readable by their user"
-        " alone. If another box on this machine has it, the file is viewer-url in the state directory, or a"
-        " private one that the log names.",
+        "/tmp/oh-server-url", metavar="FILE",  # noqa: S108
+        help="Where the address of the file viewer is written for programs in the box, readable by their"
+        " user alone. If another box on this machine has it, the file is viewer-url in the state"
+        " directory, or a private one that the log names.",
     )  # fmt: skip
-    log_level: str = setting(
-        "INFO", flag="--log-level", variable="LOG_LEVEL", metavar="LEVEL",
-        help="DEBUG, INFO, WARNING or ERROR.",
-    )  # fmt: skip
-    log_json: bool = setting(
-        False, flag="--log-json", variable="LOG_JSON", parse=parse_flag,
-        help="Log one JSON object per line.",
-    )  # fmt: skip
+    log_level: str = setting("INFO", "DEBUG, INFO, WARNING or ERROR.", variable="LOG_LEVEL", metavar="LEVEL")
+    log_json: bool = setting(False, "Log one JSON object per line.", variable="LOG_JSON")
 
     #: What commands inherit: the environment of the server without its secrets.
     command_environment: Mapping[str, str] = dataclasses.field(default_factory=dict, repr=False)
@@ -267,7 +223,6 @@ class Settings:
 
     @property
     def account(self) -> str:
-        """The user the box works for."""
         return self.username or current_user()
 
 

@@ -37,16 +37,17 @@ class Option(msgspec.Struct, frozen=True):
 
 def setting(
     default: Any,
-    *,
-    flag: str,
-    variable: str,
     help: str,
+    *,
+    flag: str = "",
+    variable: str = "",
     parse: Any = str,
     metavar: str | None = None,
     many: bool = False,
     secret: bool = False,
 ) -> Any:
-    """A field of a class of settings."""
+    """A field of a class of settings. Flag and variable are named after it unless they are given."""
+    parse = parse_flag if isinstance(default, bool) else parse
     metadata = {"flag": flag, "variable": variable, "help": help, "parse": parse}
     metadata |= {"metavar": metavar, "many": many, "secret": secret}
     return dataclasses.field(default=default, metadata=metadata, repr=not secret)
@@ -92,13 +93,25 @@ def parse_count(text: str) -> int:
     return int(text)
 
 
-def options_of(kind: type[Any]) -> list[Option]:
-    """The spelling of every setting of a class, in order."""
+def options_of(kind: type[Any], prefix: str = "GLOVEBOX_") -> list[Option]:
+    """The spelling of every setting of a class, in order; `prefix` begins its variables."""
     return [
-        Option(name=field.name, default=field.default, **field.metadata)
+        Option(
+            name=field.name,
+            default=field.default,
+            **{
+                **field.metadata,
+                "flag": field.metadata["flag"] or f"--{field.name.replace('_', '-')}",
+                "variable": field.metadata["variable"] or prefix + field.name.upper(),
+                "metavar": field.metadata["metavar"] or _METAVARS.get(field.metadata["parse"]),
+            },
+        )
         for field in dataclasses.fields(kind)
         if field.metadata
     ]
+
+
+_METAVARS: dict[Any, str] = {parse_seconds: "SECONDS", parse_size: "SIZE", parse_port: "PORT"}
 
 
 def add_options(parser: argparse.ArgumentParser, options: Iterable[Option]) -> None:

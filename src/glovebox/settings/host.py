@@ -1,4 +1,4 @@
-"""What the host's side can be told by its environment."""
+"""The settings of the host's side, all from its environment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a hub can be told, by flags and by the environment."""
+"""The settings of a hub."""
 
 from __future__ import annotations
 
@@ -19,12 +19,11 @@ from glovebox.settings.declaration import (
     check_log_level,
     given,
     options_of,
-    parse_flag,
     parse_port,
     setting,
 )
 
-#: What the hub and the boxes that windows are can be told by the environment of the hub, as any box can.
+#: Settings of a box that also apply to the hub and to windows as boxes; read from the hub's environment.
 BOX_VARIABLES = (
     "NO_CHANGE_TIMEOUT_SECONDS",
     "GLOVEBOX_MAX_UPLOAD_SIZE",
@@ -50,51 +49,41 @@ def parse_duration(text: str) -> float:
 
 @dataclass(frozen=True, slots=True)
 class HubSettings:
-    """Everything a hub can be told."""
+    """All settings of a hub."""
 
-    port: int = setting(
-        8790, flag="PORT", variable="GLOVEBOX_HUB_PORT", parse=parse_port, metavar="PORT",
-        help="TCP port of the hub; 0 takes a free one.",
-    )  # fmt: skip
-    host: str = setting(
-        "127.0.0.1", flag="--host", variable="GLOVEBOX_HUB_HOST", metavar="ADDRESS",
-        help="Address to listen on.",
-    )  # fmt: skip
+    port: int = setting(8790, "TCP port of the hub; 0 takes a free one.", flag="PORT", parse=parse_port)
+    host: str = setting("127.0.0.1", "Address to listen on.", metavar="ADDRESS")
     key: str = setting(
-        "", flag="--key-file", variable="GLOVEBOX_HUB_KEY", metavar="FILE", secret=True,
+        "", flag="--key-file", metavar="FILE", secret=True,
         help="The key that windows and programs have to show. The variable holds the key, the flag names a"
         " file that holds it. Without either, one is made up and kept in the state directory.",
     )  # fmt: skip
     heartbeat: float = setting(
-        10.0, flag="--heartbeat", variable="GLOVEBOX_HUB_HEARTBEAT", parse=parse_duration, metavar="SECONDS",
+        10.0, parse=parse_duration, metavar="SECONDS",
         help="How often a window has to prove that it answers; without a sign for two and a half times as"
         " long, it is unresponsive.",
     )  # fmt: skip
     grace: float = setting(
-        30.0, flag="--grace", variable="GLOVEBOX_HUB_GRACE", parse=parse_duration, metavar="SECONDS",
-        help="How long a window whose connection broke is waited for.",
-    )  # fmt: skip
+        30.0,
+        "How long a window whose connection broke is waited for.",
+        parse=parse_duration,
+        metavar="SECONDS",
+    )
     state_dir: str = setting(
-        "", flag="--state-dir", variable="GLOVEBOX_HUB_STATE_DIR", metavar="DIR",
+        "", metavar="DIR",
         help="Where the hub keeps its key, its address and the windows it knows. Default: glovebox/hub in"
         " XDG_STATE_HOME, where programs of this user look for it.",
     )  # fmt: skip
-    log_level: str = setting(
-        "INFO", flag="--log-level", variable="LOG_LEVEL", metavar="LEVEL",
-        help="DEBUG, INFO, WARNING or ERROR.",
-    )  # fmt: skip
-    log_json: bool = setting(
-        False, flag="--log-json", variable="LOG_JSON", parse=parse_flag,
-        help="Log one JSON object per line.",
-    )  # fmt: skip
+    log_level: str = setting("INFO", "DEBUG, INFO, WARNING or ERROR.", variable="LOG_LEVEL", metavar="LEVEL")
+    log_json: bool = setting(False, "Log one JSON object per line.", variable="LOG_JSON")
 
-    #: What the windows' boxes are told.
+    #: The environment of windows' boxes.
     box_environment: Mapping[str, str] = dataclasses.field(default_factory=dict, repr=False)
 
 
 def options() -> list[Option]:
     """Every setting's spelling, in order."""
-    return options_of(HubSettings)
+    return options_of(HubSettings, "GLOVEBOX_HUB_")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -12,8 +12,8 @@ from glovebox.backends.docker.backend import DockerBackend
 from glovebox.client.runtime import Runtime
 from glovebox.client.spec import BoxSpec
 from glovebox.protocol.actions import CmdRunAction
+from glovebox.protocol.events import Output
 from glovebox.protocol.observations import CmdOutputObservation
-from glovebox.protocol.streams import Output
 from tests.support.engine import RealEngine
 
 #: Releases before this year let keys such as Ctrl-C do nothing.

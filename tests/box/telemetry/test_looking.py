@@ -15,7 +15,7 @@ from glovebox.box.telemetry.instruments import LookFromThread
 from glovebox.box.telemetry.measurements import Measurements
 from glovebox.box.telemetry.snapshot import Looking
 from glovebox.box.threads import Threads
-from glovebox.protocol.plugins import PluginInfo
+from glovebox.protocol.status import PluginInfo
 from glovebox.settings import Settings
 
 

@@ -14,9 +14,8 @@ from glovebox.protocol.actions import (
     IPythonRunCellAction,
 )
 from glovebox.protocol.base import Action
-from glovebox.protocol.tools.aliases import ALIASES, alias_action, aliases_of, is_restart
+from glovebox.protocol.tools.actions import ALIASES, ENTRIES, alias_action, aliases_of, is_restart
 from glovebox.protocol.tools.base import ToolCall
-from glovebox.protocol.tools.own import ENTRIES
 
 CALLS: list[tuple[str, dict[str, Any], Action[Any]]] = [
     ("bash", {"command": "ls"}, CmdRunAction(command="ls")),

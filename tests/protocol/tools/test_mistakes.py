@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 
 from glovebox.errors import WrongToolArguments
 from glovebox.protocol.base import Action
-from glovebox.protocol.tools.aliases import ALIASES, alias_action
-from glovebox.protocol.tools.nearest import ARGUMENT_WORDS, TOOL_WORDS, nearest
-from glovebox.protocol.tools.own import ENTRIES, own_action, tool
+from glovebox.protocol.tools.actions import ALIASES, ENTRIES, alias_action, own_action, tool
+from glovebox.protocol.tools.arguments import ARGUMENT_WORDS, TOOL_WORDS, nearest
 
 TOOLS = [*ENTRIES, *ALIASES]
 

@@ -17,8 +17,8 @@ from glovebox.protocol.actions import (
 )
 from glovebox.protocol.base import Action
 from glovebox.protocol.files import GrepAction, MkdirAction, StatAction
+from glovebox.protocol.tools.actions import ENTRIES, own_action, own_tools, tool
 from glovebox.protocol.tools.catalogue import ToolEntry
-from glovebox.protocol.tools.own import ENTRIES, own_action, own_tools, tool
 
 #: Arguments of a tool that are those of another action.
 BORROWED = {"edit": {"view_range": FileReadAction}}

@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 import msgspec
 
 from glovebox.backends.docker import wire
-from glovebox.decoding import decode_json
 from glovebox.errors import BackendError, EngineUnavailable
+from glovebox.json_codec import decode_json
 from glovebox.settings.host import HostSettings
 
 if TYPE_CHECKING:

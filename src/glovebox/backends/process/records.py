@@ -15,8 +15,8 @@ from typing import ParamSpec, TypeVar
 import msgspec
 
 from glovebox.client.spec import BoxSpec
-from glovebox.decoding import json_decoder
 from glovebox.errors import BoxExists, NoSuchBox
+from glovebox.json_codec import json_decoder
 from glovebox.protocol.base import Message
 from glovebox.state_files import read_file
 

@@ -21,9 +21,9 @@ from glovebox.box.services import Keeper
 from glovebox.box.threads import Threads
 from glovebox.errors import BrowserError, BrowserNotStarted
 from glovebox.protocol.actions import BrowseInteractiveAction, BrowseURLAction
-from glovebox.protocol.browser import BrowserInfo, PageInfo
 from glovebox.protocol.events import BrowserChanged
 from glovebox.protocol.observations import BrowserOutputObservation, FileDownloadObservation
+from glovebox.protocol.status import BrowserInfo, PageInfo
 from glovebox.settings import Settings
 
 #: The contract's limit for one step.

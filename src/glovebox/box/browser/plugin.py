@@ -18,8 +18,8 @@ from glovebox.http.endpoints import Endpoint, Parameter, Reply, Socket
 from glovebox.http.responses import ErrorBody, json_response
 from glovebox.http.sse import EVENTS, Stream, described, message
 from glovebox.protocol.actions import BrowseInteractiveAction, BrowseURLAction
-from glovebox.protocol.browser import BrowserInfo, ScreencastFrame
 from glovebox.protocol.observations import BrowserOutputObservation, FileDownloadObservation
+from glovebox.protocol.status import BrowserInfo, ScreencastFrame
 
 if TYPE_CHECKING:
     from glovebox.box.browser.browser import Browser

@@ -15,8 +15,8 @@ from glovebox.box.browser import wire
 from glovebox.box.browser.wire import Setup
 from glovebox.box.services import Keeper, ServiceProcess
 from glovebox.box.threads import Threads
-from glovebox.decoding import json_decoder
 from glovebox.errors import BrowserError
+from glovebox.json_codec import json_decoder
 from glovebox.state_files import read_file
 
 NAME = "browser"

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from glovebox.decoding import msgpack_decoder
+from glovebox.json_codec import msgpack_decoder
 from glovebox.protocol.base import Message
 
 _LENGTH = struct.Struct(">I")

@@ -15,8 +15,8 @@ from typing import Any
 import msgspec
 
 from glovebox.box.mcp.servers import Server, parse_named
-from glovebox.decoding import decode_json
 from glovebox.errors import BadMcpConfig, NoSuchMcpProfile, RequestError
+from glovebox.json_codec import decode_json
 from glovebox.protocol.base import Message
 from glovebox.state_files import read_document, write_document
 

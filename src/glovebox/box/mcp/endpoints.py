@@ -11,11 +11,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from glovebox.errors import BadMcpConfig, NotFound, RequestError, TooDeep
-from glovebox.http.bodies import json_body
 from glovebox.http.endpoints import UNEXPECTED, Endpoint, Parameter, Reply
+from glovebox.http.requests import json_body
 from glovebox.http.responses import ErrorBody, error_response, json_response, refused, unexpected
 from glovebox.protocol.base import Message
-from glovebox.protocol.mcp import McpLog, McpServerInfo, McpServers
+from glovebox.protocol.status import McpLog, McpServerInfo, McpServers
 
 if TYPE_CHECKING:
     from glovebox.box.mcp.plugin import McpPlugin

@@ -21,8 +21,8 @@ from glovebox.box.plugin import Context, Plugin
 from glovebox.errors import SettingsError, UnknownTool, UnsupportedAction
 from glovebox.http.endpoints import Endpoint, Socket
 from glovebox.protocol.actions import MCPAction
-from glovebox.protocol.mcp import McpServers
 from glovebox.protocol.observations import MCPObservation
+from glovebox.protocol.status import McpServers
 
 if TYPE_CHECKING:
     from glovebox.box.mcp.http_transport import Served

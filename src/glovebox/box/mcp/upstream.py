@@ -17,7 +17,7 @@ from glovebox.box.mcp.transports import load_sdk, process_name, reached
 from glovebox.box.services import Keeper, ServiceProcess
 from glovebox.box.threads import Threads
 from glovebox.errors import McpError
-from glovebox.protocol.mcp import McpServerInfo, McpState
+from glovebox.protocol.status import McpServerInfo, McpState
 
 if TYPE_CHECKING:
     import mcp_types

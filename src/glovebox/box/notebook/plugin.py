@@ -14,7 +14,7 @@ from glovebox.box.notebook.notebook import MAIN, JupyterOptions, Notebook
 from glovebox.box.notebook.state_file import KernelState
 from glovebox.box.plugin import Context, Plugin
 from glovebox.errors import PluginFailed
-from glovebox.http import parameters
+from glovebox.http import requests
 from glovebox.http.endpoints import Endpoint, Parameter, Reply, Socket
 from glovebox.http.responses import ErrorBody, json_response
 from glovebox.protocol.actions import IPythonRunCellAction
@@ -122,7 +122,7 @@ class KernelEndpoints:
         return json_response(self._notebook().kernels())
 
     async def create(self, request: Request) -> Response:
-        asked = await parameters.body(request, NewKernel)
+        asked = await requests.body(request, NewKernel)
         return json_response(await self._notebook().create(asked.name, asked.spec, asked.cwd), 201)
 
     async def info(self, request: Request) -> Response:

@@ -10,7 +10,7 @@ import msgspec
 
 from glovebox.box.notebook.wire import ConnectionInfo
 from glovebox.box.threads import Threads
-from glovebox.decoding import json_decoder
+from glovebox.json_codec import json_decoder
 from glovebox.protocol.base import Message
 from glovebox.state_files import read_document, write_document
 

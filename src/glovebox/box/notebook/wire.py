@@ -14,7 +14,7 @@ import msgspec
 
 from glovebox.box.notebook.messages import Incoming
 from glovebox.box.threads import Threads
-from glovebox.decoding import json_decoder
+from glovebox.json_codec import json_decoder
 from glovebox.protocol.base import Message
 
 if TYPE_CHECKING:  # both take so long to import that it is done when a kernel is first needed

@@ -19,9 +19,9 @@ from glovebox.box.system import processes
 from glovebox.box.system.samples import Roots
 from glovebox.box.system.stats import LastAction, ServerInfo, Stats
 from glovebox.box.threads import Threads
-from glovebox.http import parameters
+from glovebox.http import requests
 from glovebox.http.endpoints import Endpoint, Parameter, Reply
-from glovebox.http.parameters import InvalidParameter
+from glovebox.http.requests import InvalidParameter
 from glovebox.http.responses import ValidationErrorBody, json_response
 from glovebox.http.sse import EVENTS, Stream, described, message
 
@@ -141,8 +141,8 @@ class SystemEndpoints:
     async def system(self, request: Request) -> Response:
         """What the machine and the box use, again and again."""
         interval = _seconds(request, "interval", 1.0)
-        count = parameters.integer(request, "count", -1, low=1)
-        top = parameters.integer(request, "top", 10, high=MOST_PROCESSES)
+        count = requests.integer(request, "count", -1, low=1)
+        top = requests.integer(request, "top", 10, high=MOST_PROCESSES)
         return Stream(self._samples(interval, count, top), closing=self._closing)
 
     async def _samples(self, interval: float, count: int, top: int) -> AsyncGenerator[bytes, None]:

@@ -17,7 +17,7 @@ from glovebox.box.executor import Call, Outcome
 from glovebox.box.telemetry.measurements import BUCKETS
 from glovebox.box.telemetry.snapshot import Looking, Snapshot
 from glovebox.protocol.base import Action
-from glovebox.protocol.plugins import PluginState
+from glovebox.protocol.status import PluginState
 
 Observe = Callable[[Snapshot], Iterable[Observed]]
 

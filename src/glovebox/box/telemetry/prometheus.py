@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, get_args
 import glovebox
 from glovebox.box.telemetry.measurements import BUCKETS, Figures
 from glovebox.box.telemetry.snapshot import Snapshot
-from glovebox.protocol.plugins import PluginState
+from glovebox.protocol.status import PluginState
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry

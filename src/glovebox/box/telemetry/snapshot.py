@@ -11,7 +11,7 @@ import msgspec
 
 from glovebox.box.plugin import Context, Plugin
 from glovebox.box.telemetry.measurements import Figures, Measurements
-from glovebox.protocol.plugins import PluginInfo
+from glovebox.protocol.status import PluginInfo
 
 log = logging.getLogger(__name__)
 

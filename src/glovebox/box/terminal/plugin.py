@@ -15,7 +15,7 @@ from glovebox.box.terminal.manager import Terminal
 from glovebox.box.terminal.output.presentation import reread
 from glovebox.errors import StartupError
 from glovebox.http.endpoints import Endpoint, Socket
-from glovebox.protocol.streams import Output
+from glovebox.protocol.events import Output
 from glovebox.settings import current_user
 
 log = logging.getLogger(__name__)

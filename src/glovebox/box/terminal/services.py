@@ -19,8 +19,8 @@ from glovebox.box.terminal.holder.wire import HeldTerminal
 from glovebox.box.terminal.holder_client import HeldChannel, HolderClient
 from glovebox.box.terminal.survival.state_directory import StateDirectory
 from glovebox.box.threads import Threads
-from glovebox.decoding import json_decoder
 from glovebox.errors import OutputGone
+from glovebox.json_codec import json_decoder
 from glovebox.protocol.base import Message
 from glovebox.state_files import read_document, write_document
 

@@ -17,8 +17,8 @@ from pathlib import Path
 import msgspec
 
 from glovebox.box.vscode.installation import LEAST_NODE, MAIN, NODE, RECORD, Installed
-from glovebox.decoding import decode_json
 from glovebox.errors import GloveboxError
+from glovebox.json_codec import decode_json
 
 #: The package that has VS Code's own server in it, and where.
 PACKAGE = "code-server"

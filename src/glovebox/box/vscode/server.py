@@ -19,9 +19,9 @@ from glovebox.box.threads import Threads
 from glovebox.box.vscode.installation import ServerProgram, find_server
 from glovebox.box.vscode.options import VSCodeOptions
 from glovebox.box.vscode.process import NAME, ServerPlan, ServerProcess
-from glovebox.decoding import json_decoder
 from glovebox.errors import PluginFailed
-from glovebox.http.security_headers import HEADERS
+from glovebox.http.response_headers import HEADERS
+from glovebox.json_codec import json_decoder
 from glovebox.protocol.base import Message
 from glovebox.settings import NO_PORT, Settings
 from glovebox.state_files import read_document, write_document

@@ -20,8 +20,8 @@ from glovebox.cli.console import print_json, say
 from glovebox.cli.options import FAILED, USAGE, add_box_arguments, conflict
 from glovebox.errors import ClientError, GloveboxError, TerminalError
 from glovebox.protocol.actions import CmdRunAction
+from glovebox.protocol.events import Gap, Output, Started
 from glovebox.protocol.observations import CmdOutputObservation, ErrorObservation
-from glovebox.protocol.streams import Gap, Output, Started
 
 if TYPE_CHECKING:
     from glovebox.client.runtime import Runtime

@@ -77,7 +77,7 @@ async def _until_there(runtime: Runtime) -> None:
 
     And one that somebody has ended is only replaced when it is needed.
     """
-    from glovebox.decoding import decode_json
+    from glovebox.json_codec import decode_json
     from glovebox.protocol.actions import CmdRunAction
     from glovebox.protocol.terminal import SessionInfo
 

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-import functools
-import types
 import typing
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
 import msgspec
 
-from glovebox.decoding import convert, decode_json
-from glovebox.errors import BackendError, BadAnswer, ClientError, GloveboxError, InvalidKey, by_code
+from glovebox.errors import (
+    BackendError,
+    BadAnswer,
+    ClientError,
+    GloveboxError,
+    InvalidKey,
+    UnknownEvent,
+    WrongArguments,
+    by_code,
+)
+from glovebox.json_codec import decode_json
 from glovebox.protocol.base import Action, Message, Observation
 from glovebox.protocol.observations import ErrorObservation
+from glovebox.protocol.openhands import decode_observation, expected_observations
 
 ERROR_HEADER = "X-Glovebox-Error"
 #: So much of an answer that makes no sense is shown.
@@ -86,42 +94,19 @@ def envelope(body: bytes) -> dict[str, Any]:
 
 
 def observation_of(action: Action[ObservationT], answered: dict[str, Any]) -> ObservationT | ErrorObservation:
-    """The observation an action was answered with. What a later version says besides is left out.
+    """The observation an action was answered with.
 
     Raises:
         BadAnswer: it is none, or not one that this action is answered with.
     """
-    name = answered.get("observation")
-    kind = next((kind for kind in _expected(type(action)) if kind.observation == name), None)
-    extras = answered.get("extras") or {}
-    if kind is None or not isinstance(extras, dict):
-        raise BadAnswer(f"The box answered {action.action} with {_shown(repr(name))}.")
     try:
-        observation = convert({**extras, "content": answered.get("content", "")}, kind)
-    except msgspec.ValidationError as error:
+        observation = decode_observation(answered, expected_observations(type(action)))
+    except UnknownEvent as error:
+        name = _shown(repr(answered.get("observation")))
+        raise BadAnswer(f"The box answered {action.action} with {name}.") from error
+    except WrongArguments as error:
         raise BadAnswer(f"The box answered {action.action} with something else: {error}") from error
     return typing.cast("ObservationT | ErrorObservation", observation)
-
-
-def fits(action: Action[Any], observation: Observation) -> bool:
-    """Whether an action may be answered with that observation."""
-    return isinstance(observation, _expected(type(action)))
-
-
-@functools.cache
-def _expected(action: type[Action[Any]]) -> tuple[type[Observation], ...]:
-    """What answers an action, also one that only a plugin knows."""
-    return (*_declared(action), ErrorObservation)
-
-
-def _declared(action: type[Action[Any]]) -> tuple[type[Observation], ...]:
-    for kind in action.__mro__:
-        for base in getattr(kind, "__orig_bases__", ()):
-            for argument in typing.get_args(base):
-                union = isinstance(argument, types.UnionType) or typing.get_origin(argument) is typing.Union
-                kinds: tuple[type[Observation], ...] = typing.get_args(argument) if union else (argument,)
-                return kinds
-    return (Observation,)
 
 
 def _shown(text: str) -> str:

@@ -12,8 +12,8 @@ import msgspec
 from glovebox.client.connection.http import MOST_BYTES, SILENCE, Connection, deadline
 from glovebox.client.connection.retry import Lost, Patience
 from glovebox.client.connection.sse import EventParser, ServerSentEvent
-from glovebox.decoding import convert, decode_json
 from glovebox.errors import BadAnswer
+from glovebox.json_codec import convert, decode_json
 from glovebox.protocol.base import Message
 from glovebox.protocol.events import (
     ActionDisplay,
@@ -26,10 +26,11 @@ from glovebox.protocol.events import (
     CommandFinished,
     Event,
     KernelChanged,
+    Missed,
     PluginChanged,
+    Reset,
     SessionChanged,
 )
-from glovebox.protocol.streams import Missed, Reset
 
 #: Seconds until a box begins to answer.
 _BEGIN_LIMIT = 30.0

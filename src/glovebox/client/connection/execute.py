@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import time
 import typing
 import uuid
@@ -10,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from glovebox.client.connection.answers import decoded, envelope, fits, observation_of
+from glovebox.client.connection.answers import decoded, envelope, observation_of
 from glovebox.client.connection.http import Connection, deadline
 from glovebox.client.connection.retry import Lost, Patience
 from glovebox.errors import (
@@ -29,6 +28,7 @@ from glovebox.protocol.observations import (
     NullObservation,
     UserRejectObservation,
 )
+from glovebox.protocol.openhands import encode_action, expected_observations
 
 #: What a box that is slow to answer gets beyond the action's own limit.
 GRACE_SECONDS = 5.0
@@ -48,23 +48,6 @@ _RESTARTED = (
 
 class _ServerInfo(Message):
     uptime: float
-
-
-def wire_form(action: Action[Any]) -> dict[str, Any]:
-    """The envelope that a box is sent, without extensions of the contract that say nothing."""
-    args = msgspec.to_builtins(action)
-    timeout = args.pop("timeout")
-    for name, default in _extensions(type(action)):
-        if getattr(action, name) == default:
-            del args[name]
-    return {"message": action.message, "action": action.action, "args": args, "timeout": timeout}
-
-
-@functools.cache
-def _extensions(action: type[Action[Any]]) -> list[tuple[str, Any]]:
-    """Looked up once: it takes longer than all the rest of a call."""
-    fields = msgspec.structs.fields(action)
-    return [(field.name, field.default) for field in fields if field.name in action.extensions]
 
 
 def limited(action: Action[ObservationT], timeout: float) -> Action[ObservationT]:
@@ -97,7 +80,7 @@ def answered_here(action: Action[ObservationT]) -> ObservationT | ErrorObservati
     answer = unasked(action)
     if answer is None:
         return None
-    if fits(action, answer):
+    if isinstance(answer, expected_observations(type(action))):
         return typing.cast("ObservationT", answer)
     if action.action in _NOTES:
         why = f"Action {action.action} is not supported in the current runtime."
@@ -143,7 +126,7 @@ class KeyedRequest:
         self.limit = action.timeout + GRACE_SECONDS
         self._connection = connection
         self._patience = Patience(connection.patience, time.monotonic() + self.limit)
-        self._asked: dict[str, Any] = {"action": wire_form(action)}
+        self._asked: dict[str, Any] = {"action": encode_action(action)}
         if details:
             self._asked["details"] = True
         self._renew()

@@ -17,13 +17,13 @@ from glovebox.client.connection.execute import GRACE_SECONDS, KeyedRequest, answ
 from glovebox.client.connection.http import MOST_BYTES, SILENCE, Connection, deadline
 from glovebox.client.connection.retry import Lost
 from glovebox.client.connection.sse import EventParser, ServerSentEvent
-from glovebox.decoding import convert
 from glovebox.errors import BadAnswer, NoSuchCell, NoSuchCommand, NoSuchKernel, NotFound, OutputGone
+from glovebox.json_codec import convert
 from glovebox.protocol.actions import IPythonRunCellAction
 from glovebox.protocol.base import Action, Message, ObservationT
+from glovebox.protocol.events import Display, Failure, Gap, Output, Started
 from glovebox.protocol.notebook import CellInfo, CellOutput, CellRecord
 from glovebox.protocol.observations import ErrorObservation
-from glovebox.protocol.streams import Display, Failure, Gap, Output, Started
 from glovebox.protocol.terminal import CommandInfo
 
 #: What is told of an action before its observation.

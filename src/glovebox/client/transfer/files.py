@@ -16,8 +16,8 @@ import msgspec
 from glovebox.client.protocols import BoxClient
 from glovebox.client.transfer.unzip import unpack
 from glovebox.client.transfer.zip_writer import collect, packed, pieces
-from glovebox.decoding import decode_json
 from glovebox.errors import BadAnswer, DeadlineExceeded, GloveboxError, TransferError
+from glovebox.json_codec import decode_json
 
 if TYPE_CHECKING:
     from aiohttp import FormData

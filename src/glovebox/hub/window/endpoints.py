@@ -10,7 +10,7 @@ from glovebox.box.system.stats import ServerInfo, Stats
 from glovebox.box.terminal.endpoints.commands import SignalRequest, command_endpoints
 from glovebox.box.terminal.endpoints.sessions import NewSession
 from glovebox.errors import BadSession
-from glovebox.http import parameters
+from glovebox.http import requests
 from glovebox.http.endpoints import Endpoint, Parameter, Reply
 from glovebox.http.responses import ErrorBody, json_response
 from glovebox.hub.window.fallbacks import NO_SIZE
@@ -34,7 +34,7 @@ class ShellEndpoints:
         return json_response(self._terminal.sessions())
 
     async def create(self, request: Request) -> Response:
-        asked = await parameters.body(request, NewSession)
+        asked = await requests.body(request, NewSession)
         if asked.rows is not None or asked.columns is not None:
             raise BadSession(NO_SIZE)
         if asked.limits is not None:
@@ -52,7 +52,7 @@ class ShellEndpoints:
     async def signal(self, request: Request) -> Response:
         """Send a signal to what runs in the foreground."""
         session = self._terminal.session(request.path_params["name"])
-        asked = await parameters.body(request, SignalRequest)
+        asked = await requests.body(request, SignalRequest)
         await session.signal(asked.signal)
         return json_response(session.info())
 

@@ -17,9 +17,8 @@ from glovebox.hub.window.output import MemoryLog
 from glovebox.hub.window.session import WindowSession
 from glovebox.hub.window_client import Hands
 from glovebox.protocol.actions import CmdRunAction
-from glovebox.protocol.events import SessionChanged
+from glovebox.protocol.events import Output, SessionChanged
 from glovebox.protocol.observations import CmdOutputObservation, ErrorObservation
-from glovebox.protocol.streams import Output
 from glovebox.protocol.terminal import Limits, SessionInfo
 
 MAIN = "main"

@@ -19,11 +19,10 @@ from starlette.types import Receive, Scope, Send
 
 from glovebox.box.files.transfer.endpoints import Transfer, attachment, transfer_endpoints
 from glovebox.box.threads import Threads
-from glovebox.decoding import convert
 from glovebox.errors import GloveboxError, TransferError, WindowError
-from glovebox.http import parameters
+from glovebox.http import requests
 from glovebox.http.endpoints import Endpoint
-from glovebox.http.parameters import InvalidParameter
+from glovebox.http.requests import InvalidParameter
 from glovebox.http.responses import (
     ERROR_HEADER,
     error_response,
@@ -37,6 +36,7 @@ from glovebox.hub.window.directories import names
 from glovebox.hub.window.terminal import WindowTerminal
 from glovebox.hub.window.upload import hand_over
 from glovebox.hub.window_client import Hands, OrderRefused
+from glovebox.json_codec import convert
 from glovebox.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -69,7 +69,7 @@ class WindowTransfer:
     async def list_files(self, request: Request) -> Response:
         """The names in a directory."""
         try:
-            asked = await parameters.body(request, dict[str, Any])
+            asked = await requests.body(request, dict[str, Any])
             path = convert(asked.get("path"), str | None)
         except (InvalidParameter, msgspec.ValidationError, ClientDisconnect):
             return unexpected()

@@ -1,4 +1,4 @@
-"""A tool, a call of it and its result, in nobody's format."""
+"""A tool, a call of it and its result, in no provider's format."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from glovebox.protocol.base import Message, Observation
 
 
 class Tool(Message):
-    """Something that a model can call, as it is told of it."""
+    """Something that a model can call."""
 
     name: str
     description: str

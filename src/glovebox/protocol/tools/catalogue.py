@@ -36,7 +36,7 @@ SECONDS: dict[str, Any] = {"type": "number", "exclusiveMinimum": 0}
 
 
 class Argument(NamedTuple):
-    """An argument, as a model is told of it."""
+    """An argument, as the model sees it."""
 
     text: str
     #: What stands in for the schema of the field's type, where that says too little or too much.
@@ -46,7 +46,7 @@ class Argument(NamedTuple):
 
 
 class ToolEntry(NamedTuple):
-    """A tool, as a model is told of it."""
+    """A tool, as the model sees it."""
 
     action: type[Action[Any]]
     title: str
@@ -66,7 +66,7 @@ _SEARCH_SECONDS = Argument(
 _FROM_SHELL = "A relative one starts from the current directory of the main shell."
 _HIDDEN = Argument("Include names that begin with a dot.")
 _GITIGNORE = Argument("Inside a git repository, leave out what .gitignore excludes.")
-_OFFSET = Argument("How many results to skip: the next page, as the end of the previous one tells.")
+_OFFSET = Argument("How many results to skip: the next page, as the end of the previous one says.")
 _LIMIT = Argument("How many results to answer with, at most 10,000.")
 
 _RUN = ToolEntry(

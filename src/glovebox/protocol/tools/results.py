@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Iterable
+from typing import Any
 
+import msgspec
+
+from glovebox.json_codec import decode_json
 from glovebox.protocol.base import Observation
 from glovebox.protocol.observations import (
     BrowserOutputObservation,
@@ -19,13 +22,11 @@ from glovebox.protocol.observations import (
 from glovebox.protocol.tools.base import ImagePart, Part, TextPart, ToolResult
 from glovebox.protocol.tools.catalogue import READ_LIMIT
 
-ObservationT = TypeVar("ObservationT", bound=Observation)
-
 #: Pictures that models can look at.
 PICTURES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 
 _DATA_URL = re.compile(r"data:([a-zA-Z0-9.+/-]+);base64,([A-Za-z0-9+/]*={0,2})")
-#: How the editor begins to tell what was wrong.
+#: How the editor begins the report of an error.
 _EDITOR_ERROR = "ERROR:\n"
 #: What the contract calls a file that is no text.
 _BINARY = "ERROR_BINARY_FILE"
@@ -39,9 +40,22 @@ def failed(text: str) -> ToolResult:
 
 def result(observation: Observation) -> ToolResult:
     """What a model is shown of an observation."""
-    for kind, shown in _SHOWN:
-        if isinstance(observation, kind):
-            return shown(observation)
+    match observation:
+        case CmdOutputObservation():
+            return ToolResult(parts=[TextPart(text=command_text(observation))], observation=observation)
+        case IPythonRunCellObservation():
+            return _plain(observation, *_pictures(observation.image_urls or ()))
+        case BrowserOutputObservation():
+            pictures = _pictures([observation.screenshot, *observation.goal_image_urls])
+            return _plain(observation, *pictures, is_error=observation.error)
+        case FileReadObservation():
+            return _read(observation)
+        case FileEditObservation():
+            return _plain(observation, is_error=observation.content.startswith(_EDITOR_ERROR))
+        case ErrorObservation():
+            return _error(observation)
+        case MCPObservation():
+            return mcp_result(observation)
     return _plain(observation)
 
 
@@ -49,10 +63,6 @@ def _plain(observation: Observation, *images: Part, is_error: bool = False) -> T
     """Its text; one that has none says what was done."""
     text = TextPart(text=observation.content or observation.message)
     return ToolResult(parts=[text, *images], is_error=is_error, observation=observation)
-
-
-def _run(observation: CmdOutputObservation) -> ToolResult:
-    return ToolResult(parts=[TextPart(text=command_text(observation))], observation=observation)
 
 
 def command_text(observation: CmdOutputObservation) -> str:
@@ -66,15 +76,6 @@ def command_text(observation: CmdOutputObservation) -> str:
     if metadata.exit_code != -1:
         text += f"\n[Command finished with exit code {metadata.exit_code}]"
     return text
-
-
-def _cell(observation: IPythonRunCellObservation) -> ToolResult:
-    return _plain(observation, *_pictures(observation.image_urls or ()))
-
-
-def _page(observation: BrowserOutputObservation) -> ToolResult:
-    pictures = _pictures([observation.screenshot, *observation.goal_image_urls])
-    return _plain(observation, *pictures, is_error=observation.error)
 
 
 def _read(observation: FileReadObservation) -> ToolResult:
@@ -94,37 +95,11 @@ def _read(observation: FileReadObservation) -> ToolResult:
     return ToolResult(parts=[TextPart(text=text)], is_error=refused, observation=observation)
 
 
-def _edit(observation: FileEditObservation) -> ToolResult:
-    return _plain(observation, is_error=observation.content.startswith(_EDITOR_ERROR))
-
-
 def _error(observation: ErrorObservation) -> ToolResult:
     text = observation.content or "The action failed."
     if text == _BINARY:
         text += _BINARY_HINT
     return ToolResult(parts=[TextPart(text=text)], is_error=True, observation=observation)
-
-
-def _mcp(observation: MCPObservation) -> ToolResult:
-    from glovebox.protocol.tools.mcp_results import mcp_result
-
-    return mcp_result(observation)
-
-
-class _Shown(NamedTuple):
-    kind: type[Observation]
-    show: Callable[[Any], ToolResult]
-
-
-_SHOWN = (
-    _Shown(CmdOutputObservation, _run),
-    _Shown(IPythonRunCellObservation, _cell),
-    _Shown(BrowserOutputObservation, _page),
-    _Shown(FileReadObservation, _read),
-    _Shown(FileEditObservation, _edit),
-    _Shown(ErrorObservation, _error),
-    _Shown(MCPObservation, _mcp),
-)
 
 
 # Pictures.
@@ -149,3 +124,54 @@ def blob_part(media_type: str, data: str) -> Part:
 def _pictures(urls: Iterable[str]) -> list[Part]:
     """Pictures by their addresses; one that is elsewhere is named."""
     return [media_part(url) or TextPart(text=f"[Picture: {url}]") for url in urls if url]
+
+
+def mcp_result(observation: MCPObservation) -> ToolResult:
+    """The parts of the answer; a text that is none is shown as it is."""
+    try:
+        answer = decode_json(observation.content)
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        answer = None
+    if not isinstance(answer, dict):
+        return ToolResult(parts=[TextPart(text=observation.content)], observation=observation)
+    content = answer.get("content")
+    parts = [_part(block) for block in content] if isinstance(content, list) else []
+    if isinstance(answer.get("error"), str):
+        parts.append(TextPart(text=answer["error"]))
+    structured = answer.get("structuredContent")
+    if not parts:
+        empty = "[The tool answered with nothing.]"
+        parts.append(TextPart(text=_json(structured) if structured is not None else empty))
+    return ToolResult(
+        parts=parts,
+        is_error=answer.get("isError") is True,
+        observation=observation,
+        structured=structured if isinstance(structured, dict) else None,
+    )
+
+
+def _part(block: Any) -> Part:
+    match block:
+        case {"type": "text", "text": str(text)}:
+            return TextPart(text=text)
+        case {"type": "image" | "audio" as kind, "data": str(data)}:
+            return blob_part(_media_type(block, f"some {kind}"), data)
+        case {"type": "resource", "resource": {"text": str(text)}}:
+            return TextPart(text=text)
+        case {"type": "resource", "resource": {"blob": str(data)} as resource}:
+            part = blob_part(_media_type(resource, "application/octet-stream"), data)
+            uri = resource.get("uri")
+            return TextPart(text=f"{uri} {part.text}") if uri and isinstance(part, TextPart) else part
+        case {"type": "resource_link", "uri": str(uri)}:
+            said = [block.get("title") or block.get("name"), block.get("description")]
+            return TextPart(text=": ".join([uri, *(one for one in said if isinstance(one, str) and one)]))
+    return TextPart(text=_json(block))
+
+
+def _media_type(block: dict[str, Any], otherwise: str) -> str:
+    given = block.get("mimeType")
+    return given if isinstance(given, str) and given else otherwise
+
+
+def _json(value: Any) -> str:
+    return msgspec.json.encode(value).decode()

@@ -35,14 +35,14 @@ class AddressFile:
         self._user_id = user_id
         self._state_dir = state_dir
         self._lock: int | None = None
-        #: The file that was written, and what tells it from another one at the same path.
+        #: The file that was written, and its identity: another file may take its path.
         self._written: tuple[str, os.stat_result] | None = None
         self._directory = ""
 
     def write(self, url: str) -> None:
         """Write an address, to a file of this server's own if need be; if even that fails, it is logged."""
         try:
-            if _is_device(self._path):  # /dev/null, say: nobody wants to know
+            if _is_device(self._path):  # /dev/null, for example: the address is not wanted
                 return
             self._claim()
             self._replace(self._path, url)
@@ -68,7 +68,7 @@ class AddressFile:
         self._unlock()
 
     def _claim(self) -> None:
-        """Have the lock, or say who has it; and see that nobody else's file is there."""
+        """Take the lock, and check that the file at the path is not another user's."""
         if not any(self._try_lock() for _ in range(_TRIES)):
             raise _Unusable("its lock is replaced all the time")
         with contextlib.suppress(FileNotFoundError):
@@ -94,7 +94,7 @@ class AddressFile:
         except BlockingIOError:
             owner = os.pread(descriptor, _LONGEST_PID, 0).decode("ascii", "replace")
             if owner.isdecimal() and not _is_alive(int(owner)):
-                # Whoever has the lock got it from a server that was killed.
+                # The process that has the lock inherited it from a server that was killed.
                 if _is_at(path, descriptor):
                     os.unlink(path)
                 return False

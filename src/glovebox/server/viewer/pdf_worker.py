@@ -1,7 +1,7 @@
-"""Reads one PDF from standard input, as a process of its own, and prints what is asked for.
+"""Reads one PDF from standard input, as a process of its own, and prints its pages or a picture of one.
 
 `pages` prints the sizes and texts of its pages, `picture N` prints page N as PNG. A file can be made to hang
-or to crash whoever reads it, or to fill the memory: then it is this process that ends. It is run as a
+or to crash its reader, or to fill the memory: then it is this process that ends. It is run as a
 program, and imports nothing but the libraries it reads with, since it is started anew for every page.
 """
 
@@ -64,7 +64,7 @@ class PdfError(Exception):
 
 
 def main(seconds: str, user_id: str, what: str, *arguments: str) -> int:
-    """Print what is asked for within some seconds, as some user if root starts it."""
+    """Print the result within some seconds, as some user if root starts it."""
     # The system keeps the time: code of the library cannot be interrupted otherwise.
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.alarm(int(seconds))

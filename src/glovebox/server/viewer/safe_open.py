@@ -46,7 +46,7 @@ _library = ctypes.CDLL(None, use_errno=True)
 
 
 class _How(ctypes.Structure):
-    """What `openat2` is told."""
+    """The argument of `openat2`."""
 
     _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
 
@@ -98,7 +98,7 @@ def walk(path: str, flags: int) -> int:
 def _enter(directory: int, name: str, flags: int) -> int:
     """A part of a path, opened in a directory, which is closed."""
     try:
-        # What is no directory, or a link, says the same when it is to be a directory.
+        # With O_DIRECTORY the error is the same for a link and for anything else that is no directory.
         if stat.S_ISLNK(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode):
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), name)
         opened = os.open(name, flags | os.O_NOFOLLOW, dir_fd=directory)

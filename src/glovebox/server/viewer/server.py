@@ -1,6 +1,6 @@
 """The file viewer: a page that shows an image or a PDF, served on loopback for the browser in the box.
 
-It has no key: whoever knows its address can use it. So the address has an unguessable part, and is written
+It has no key: the address is enough to use it. So the address has an unguessable part, and is written
 where only the sandbox user can read it.
 """
 
@@ -26,14 +26,25 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from glovebox.box.threads import Threads
 from glovebox.errors import TransferError
+from glovebox.http.response_headers import SecurityHeaders
 from glovebox.http.responses import json_response
-from glovebox.http.security_headers import SecurityHeaders
-from glovebox.server.connection import Limits, bounded
-from glovebox.server.lazy_uvicorn import Config
-from glovebox.server.uvicorn import QuietServer
+from glovebox.server.connection import bounded
+from glovebox.server.uvicorn import Config, QuietServer
 from glovebox.server.viewer.address_file import AddressFile
-from glovebox.server.viewer.pages import PDF, Refused, image_view, open_file, problem, suffix
-from glovebox.server.viewer.pdf_view import FileChanged, PdfFailed, Reader, no_picture, pdf_picture, pdf_view
+from glovebox.server.viewer.pages import (
+    PDF,
+    FileChanged,
+    PdfFailed,
+    PdfReader,
+    Refused,
+    image_view,
+    no_picture,
+    open_file,
+    pdf_picture,
+    pdf_view,
+    problem,
+    suffix,
+)
 from glovebox.server.viewer.pdf_worker import NOBODY
 from glovebox.settings import Settings
 
@@ -60,7 +71,7 @@ class Pools(NamedTuple):
     pdfs: Threads
 
 
-def viewer_app(pools: Pools, reader: Reader) -> Starlette:
+def viewer_app(pools: Pools, reader: PdfReader) -> Starlette:
     """The application: `/` says that it runs, `/view?path=` shows a file, `/page` draws a PDF's page."""
 
     async def running(request: Request) -> Response:
@@ -88,7 +99,7 @@ def viewer_app(pools: Pools, reader: Reader) -> Starlette:
             return no_picture(403, "Access Denied")
         path, number, version = (request.query_params.get(name, "") for name in ("path", "number", "version"))
         if not (suffix(path) == ".pdf" and _NUMBER.fullmatch(number)):
-            return no_picture(400, "A page is asked for by the path of a PDF and a number.")
+            return no_picture(400, "Name a page by the path of a PDF and a number.")
         try:
             shown = await pools.user.run(open_file, path)
             return await pools.pdfs.run(pdf_picture, shown, reader, int(number), version)
@@ -112,14 +123,13 @@ def viewer_app(pools: Pools, reader: Reader) -> Starlette:
 
 
 class BelowToken:
-    """ASGI middleware: an application below a path that nobody can guess, and nothing anywhere else."""
+    """ASGI middleware: an application below a path that cannot be guessed, and 404 everywhere else."""
 
     def __init__(self, app: ASGIApp, token: str) -> None:
         self._app = app
         self._token = token
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let the application answer, or answer as it does to unknown paths."""
         given, _, rest = scope["path"].removeprefix("/").partition("/")
         if secrets.compare_digest(given.encode(), self._token.encode()):
             base = f"/{self._token}"
@@ -152,18 +162,18 @@ class ViewerServer:
         """`user_id`: the sandbox user, if that is not the server's own."""
         self.port: int | None = None
         self._token = secrets.token_urlsafe(32)
-        # Its own, since it outlives the box: somebody may look at a file while commands are ended.
+        # Its own, since it outlives the box: a file may be viewed while commands are ended.
         pages = Threads("glovebox-viewer", 1)
         user = Threads("glovebox-viewer-user", 1, partial(_assume, user_id)) if user_id else pages
         self._pools = Pools(user, pages, Threads("glovebox-viewer-pdf", _PDFS_AT_ONCE))
         self._address = AddressFile(
             settings.viewer_url_file, user_id=user_id or os.geteuid(), state_dir=settings.state_dir
         )
-        reader = Reader(user_id or NOBODY, settings.command_environment)
+        reader = PdfReader(user_id or NOBODY, settings.command_environment)
         self._server = QuietServer(
             Config(
                 SecurityHeaders(BelowToken(viewer_app(self._pools, reader), self._token)),
-                http=bounded(Limits.of(settings)),
+                http=bounded(settings),
                 log_config=None,
                 access_log=False,
                 lifespan="off",
@@ -178,11 +188,10 @@ class ViewerServer:
 
     @property
     def url(self) -> str:
-        """Where the browser in the box finds it. Whoever knows it can see files, so it is not logged."""
+        """Where the browser in the box finds it. It gives access to files, so it is not logged."""
         return f"http://localhost:{self.port}/{self._token}"
 
     async def start(self, listener: socket.socket) -> None:
-        """Serve on a listening socket, and say where."""
         self.port = listener.getsockname()[1]
         try:
             await self._pools.user.run(self._address.write, self.url)

@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 
 from glovebox.errors import NotAToolCall
 from glovebox.protocol.tools.base import ImagePart, TextPart, Tool, ToolCall, ToolResult
-from glovebox.protocol.tools.formats.arguments import make_call
+from glovebox.protocol.tools.formats.base import make_call
 from glovebox.protocol.tools.formats.calls import read_calls
-from glovebox.protocol.tools.formats.definitions import definitions
-from glovebox.protocol.tools.formats.names import COMMON, GEMINI
+from glovebox.protocol.tools.formats.definitions import COMMON, GEMINI, definitions
 from tests.protocol.tools.formats import bodies
 
 keys = st.sampled_from(

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from glovebox.protocol.tools.formats.arguments import DEEPEST, make_call
+from glovebox.protocol.tools.formats.base import DEEPEST, make_call
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,8 @@ import pytest
 
 from glovebox.errors import RequestError
 from glovebox.protocol.tools.base import Tool
-from glovebox.protocol.tools.formats.definitions import definitions
-from glovebox.protocol.tools.formats.names import COMMON, GEMINI, meant, offered
-from glovebox.protocol.tools.formats.schemas import object_schema
+from glovebox.protocol.tools.formats.base import object_schema
+from glovebox.protocol.tools.formats.definitions import COMMON, GEMINI, definitions, meant, offered
 
 SCHEMA: dict[str, Any] = {
     "type": "object",

@@ -15,7 +15,7 @@ from glovebox.box.browser import wire
 from glovebox.box.browser.wire import Setup
 from glovebox.box.browser.worker.chromium import NoChromium
 from glovebox.box.browser.worker.driver import Driver
-from glovebox.decoding import decode_json
+from glovebox.json_codec import decode_json
 
 #: Pictures that a watcher has not read yet are not worth keeping.
 _BACKLOG = 8 << 20

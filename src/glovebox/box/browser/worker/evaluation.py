@@ -30,7 +30,7 @@ from glovebox.box.browser.wire import (
     Survey,
     TextReply,
 )
-from glovebox.decoding import decode_json
+from glovebox.json_codec import decode_json
 
 if TYPE_CHECKING:
     from types import FrameType

@@ -20,7 +20,7 @@ from glovebox.box.files.search.hits import FileHits, MatchedLines
 from glovebox.box.files.search.patterns import SearchPattern
 from glovebox.box.files.search.walk import Budget
 from glovebox.box.threads import Threads
-from glovebox.decoding import decode_json, json_decoder
+from glovebox.json_codec import decode_json, json_decoder
 
 #: The longest line of JSON, which holds a line of the file searched and may spell each byte with six.
 _RIPGREP_LONGEST_LINE = 16 << 20

@@ -19,11 +19,9 @@ from glovebox.box.files.disk.safe_directory import UnpackLimits
 from glovebox.box.files.transfer.uploads import FileParts, Piece, Upload
 from glovebox.box.files.transfer.zip_stream import ZipStream, open_archive
 from glovebox.box.threads import Threads
-from glovebox.decoding import convert
 from glovebox.errors import RequestError, TooDeep, TooLarge, TransferError
-from glovebox.http.bodies import decode_json
 from glovebox.http.endpoints import FAILED, INVALID, UNEXPECTED, Endpoint, Parameter, Reply
-from glovebox.http.parameters import NOT_BOOLEAN, boolean
+from glovebox.http.requests import NOT_BOOLEAN, boolean, decode_json
 from glovebox.http.responses import (
     ErrorBody,
     error_response,
@@ -33,6 +31,7 @@ from glovebox.http.responses import (
     unexpected,
 )
 from glovebox.http.sse import disconnected
+from glovebox.json_codec import convert
 from glovebox.settings import Settings
 
 log = logging.getLogger(__name__)

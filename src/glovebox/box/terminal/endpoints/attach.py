@@ -16,7 +16,6 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from glovebox.box.events import EventLog
 from glovebox.box.terminal.manager import Terminal
 from glovebox.box.terminal.session import Session
-from glovebox.decoding import decode_json
 from glovebox.errors import (
     GloveboxError,
     NoSuchSession,
@@ -26,9 +25,9 @@ from glovebox.errors import (
     StartupError,
     TerminalError,
 )
-from glovebox.http.bodies import too_deep
-from glovebox.http.parameters import boolean
+from glovebox.http.requests import boolean, too_deep
 from glovebox.http.responses import to_json
+from glovebox.json_codec import decode_json
 from glovebox.protocol.base import Message
 from glovebox.protocol.events import ActionState, CommandFinished, Event, SessionChanged
 from glovebox.protocol.terminal import SessionInfo

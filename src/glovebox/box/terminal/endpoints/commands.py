@@ -15,13 +15,13 @@ from glovebox.box.terminal.commands import Command
 from glovebox.box.terminal.output.rendering import LiveText
 from glovebox.box.threads import Threads
 from glovebox.errors import OutputGone
-from glovebox.http import parameters
+from glovebox.http import requests
 from glovebox.http.endpoints import Endpoint, Parameter, Reply
-from glovebox.http.parameters import InvalidParameter
+from glovebox.http.requests import InvalidParameter
 from glovebox.http.responses import NEXT_HEADER, ErrorBody, json_response
 from glovebox.http.sse import Stream, disconnected, message
 from glovebox.protocol.base import Message
-from glovebox.protocol.streams import Gap, Output
+from glovebox.protocol.events import Gap, Output
 from glovebox.protocol.terminal import CommandInfo
 
 log = logging.getLogger(__name__)
@@ -105,15 +105,15 @@ class CommandEndpoints:
     async def signal(self, request: Request) -> Response:
         """Send a signal to what runs in the foreground."""
         command = self._command(request)
-        asked = await parameters.body(request, SignalRequest)
+        asked = await requests.body(request, SignalRequest)
         await command.signal(asked.signal)
         return json_response(command.info())
 
     async def output(self, request: Request) -> Response:
         """A part of its output, or all of it as it comes."""
         command = self._command(request)
-        form = parameters.choice(request, "format", FORMATS)
-        follow = parameters.flag(request, "follow")
+        form = requests.choice(request, "format", FORMATS)
+        follow = requests.flag(request, "follow")
         if "search" in request.query_params:
             return await self._search(request, command)
         offset = _offset(request, command, follow and form != "raw")
@@ -122,8 +122,8 @@ class CommandEndpoints:
         if follow:
             return Stream(_follow_text(command, offset), closing=self._closing)
         if form == "raw":
-            return await _RawOutput.of(command, offset, parameters.integer(request, "limit", command.size, 1))
-        limit = parameters.integer(request, "limit", _TEXT, 1, _MOST_TEXT)
+            return await _RawOutput.of(command, offset, requests.integer(request, "limit", command.size, 1))
+        limit = requests.integer(request, "limit", _TEXT, 1, _MOST_TEXT)
         if form == "rendered":
             return json_response(await self._rendered(command, offset, limit))
         return json_response(await _text(command, offset, limit))
@@ -139,10 +139,10 @@ class CommandEndpoints:
 
     async def _search(self, request: Request, command: Command) -> Response:
         query = request.query_params["search"]
-        regex = parameters.flag(request, "regex")
-        ignore_case = not parameters.flag(request, "case")
-        context = parameters.integer(request, "context", 2, 0, _MOST_CONTEXT)
-        limit = parameters.integer(request, "limit", 50, 1, _MOST_MATCHES)
+        regex = requests.flag(request, "regex")
+        ignore_case = not requests.flag(request, "case")
+        context = requests.integer(request, "context", 2, 0, _MOST_CONTEXT)
+        limit = requests.integer(request, "limit", 50, 1, _MOST_MATCHES)
         start = _offset(request, command, False)
         finished = command.finished
 
@@ -174,7 +174,7 @@ def _offset(request: Request, command: Command, resumable: bool) -> int:
     seen = request.headers.get("last-event-id", "") if resumable else ""
     if seen.isascii() and seen.isdigit() and len(seen) < 20 and int(seen) <= command.size:
         return int(seen)
-    offset = parameters.integer(request, "offset", 0)
+    offset = requests.integer(request, "offset", 0)
     if offset > command.size:
         problem = f"There is no output beyond {command.size}"
         raise InvalidParameter("out_of_range", ("query", "offset"), problem, str(offset))

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from glovebox.box.terminal.endpoints.commands import SignalRequest
 from glovebox.box.terminal.manager import Terminal
-from glovebox.http import parameters
+from glovebox.http import requests
 from glovebox.http.endpoints import Endpoint, Parameter, Reply
 from glovebox.http.responses import ErrorBody, json_response
 from glovebox.protocol.base import Message
@@ -43,7 +43,7 @@ class SessionEndpoints:
         return json_response(self._terminal.sessions())
 
     async def create(self, request: Request) -> Response:
-        asked = await parameters.body(request, NewSession)
+        asked = await requests.body(request, NewSession)
         info = await self._terminal.create(
             asked.name, cwd=asked.cwd, rows=asked.rows, columns=asked.columns, limits=asked.limits
         )
@@ -60,14 +60,14 @@ class SessionEndpoints:
     async def resize(self, request: Request) -> Response:
         """Change the size of its terminal."""
         session = self._terminal.session(request.path_params["name"])
-        size = await parameters.body(request, Size)
+        size = await requests.body(request, Size)
         session.resize(size.rows, size.columns)
         return json_response(session.info())
 
     async def signal(self, request: Request) -> Response:
         """Send a signal to what runs in the foreground."""
         session = self._terminal.session(request.path_params["name"])
-        asked = await parameters.body(request, SignalRequest)
+        asked = await requests.body(request, SignalRequest)
         await session.signal(asked.signal)
         return json_response(session.info())
 

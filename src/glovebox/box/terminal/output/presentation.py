@@ -9,7 +9,7 @@ import msgspec
 from glovebox.box.terminal.commands import Command
 from glovebox.box.terminal.output.buffer import COLUMNS, ROWS, RetainedOutput, surviving
 from glovebox.box.terminal.output.rendering import LiveText, render, split_unfinished
-from glovebox.protocol.streams import Output
+from glovebox.protocol.events import Output
 
 
 class Shown(msgspec.Struct, frozen=True):

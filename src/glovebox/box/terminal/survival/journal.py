@@ -12,7 +12,7 @@ from glovebox.box.terminal.commands import KEEP
 from glovebox.box.terminal.shell.integration import EndReport
 from glovebox.box.terminal.shell.run import Identity
 from glovebox.box.threads import Threads
-from glovebox.decoding import json_decoder
+from glovebox.json_codec import json_decoder
 from glovebox.protocol.base import Message
 from glovebox.protocol.terminal import Bill, Limits
 from glovebox.state_files import LineFile, decode_lines, read_file, read_lines

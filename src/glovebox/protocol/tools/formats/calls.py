@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from glovebox.errors import NotAToolCall
 from glovebox.protocol.tools.base import ToolCall, ToolResult
-from glovebox.protocol.tools.formats import anthropic, chat, gemini, mcp, openhands, responses
+from glovebox.protocol.tools.formats.base import Format
+from glovebox.protocol.tools.formats.gemini import GeminiFormat
+from glovebox.protocol.tools.formats.providers import (
+    AnthropicFormat,
+    ChatFormat,
+    McpFormat,
+    OpenHandsFormat,
+    ResponsesFormat,
+)
 
 ACCEPTED = (
     "There is no tool call in this. Send one as a model emits it, or a list, a message or a whole response "
@@ -15,22 +23,6 @@ ACCEPTED = (
     "Anthropic (tool_use blocks), Gemini (functionCall parts), MCP (tools/call, or name and arguments), or "
     "OpenHands (tool_call_metadata with its model_response)."
 )
-
-
-class Format(Protocol):
-    """What a module of a format has."""
-
-    def items(self, body: dict[str, Any]) -> list[Any] | None:
-        """What a message or a whole response holds; None if the body is none."""
-
-    def call(self, item: dict[str, Any]) -> ToolCall | None:
-        """The call that an item is; None if it is something else."""
-
-    def result(self, item: dict[str, Any], call: ToolCall, result: ToolResult) -> dict[str, Any]:
-        """The answer to the item."""
-
-    def appended(self, results: list[dict[str, Any]]) -> Any:
-        """The answer to a message or a whole response."""
 
 
 class LocatedCall(NamedTuple):
@@ -41,8 +33,16 @@ class LocatedCall(NamedTuple):
     call: ToolCall
 
 
-#: Those with the plainest marks first.
-FORMATS: tuple[Format, ...] = (openhands, chat, responses, anthropic, gemini, mcp)
+_CHAT = ChatFormat()
+#: The least ambiguous first.
+FORMATS: tuple[Format, ...] = (
+    OpenHandsFormat(_CHAT),
+    _CHAT,
+    ResponsesFormat(),
+    AnthropicFormat(),
+    GeminiFormat(),
+    McpFormat(),
+)
 
 
 class Batch:
@@ -55,7 +55,6 @@ class Batch:
 
     @property
     def calls(self) -> list[ToolCall]:
-        """The calls, in their order."""
         return [found.call for found in self._found]
 
     @property
@@ -69,10 +68,10 @@ class Batch:
     def answer(self, results: Sequence[ToolResult]) -> Any:
         """The results, in the calls' order, in the shape that the calls came in."""
         pairs = zip(self._found, results, strict=True)
-        told = [one.format.result(one.item, one.call, result) for one, result in pairs]
+        answers = [one.format.result(one.item, one.call, result) for one, result in pairs]
         if self._shape == "message":
-            return self._found[0].format.appended(told)
-        return told if self._shape == "list" else told[0]
+            return self._found[0].format.append(answers)
+        return answers if self._shape == "list" else answers[0]
 
 
 def read_calls(body: Any) -> Batch:

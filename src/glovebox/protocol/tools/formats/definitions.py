@@ -1,14 +1,61 @@
-"""The tools of a box as each kind of model is told of them."""
+"""The tools of a box as each kind of model is offered them, by names that its provider accepts."""
 
 from __future__ import annotations
 
+import hashlib
+import re
 from collections.abc import Sequence
 from typing import Any
 
 from glovebox.errors import RequestError
+from glovebox.protocol.tools.actions import ALIASES
 from glovebox.protocol.tools.base import Tool
-from glovebox.protocol.tools.formats import anthropic, chat, gemini, mcp, responses
-from glovebox.protocol.tools.formats.names import COMMON, GEMINI, offered
+from glovebox.protocol.tools.formats.base import NamedTool
+from glovebox.protocol.tools.formats.gemini import GeminiFormat
+from glovebox.protocol.tools.formats.providers import AnthropicFormat, ChatFormat, McpFormat, ResponsesFormat
+
+LONGEST = 64
+#: OpenAI and Anthropic.
+COMMON = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+#: Names that begin with a digit or a dash are refused.
+GEMINI = re.compile(r"[a-zA-Z_][a-zA-Z0-9_-]{0,63}")
+_HASH = 8
+
+
+def offered(tools: Sequence[Tool], rule: re.Pattern[str] | None) -> list[NamedTool]:
+    """The tools by names that keep the rule; no two are the same, and valid ones stay as they are."""
+    taken = {*ALIASES, *(tool.name for tool in tools)}
+    named: list[NamedTool] = []
+    for tool in tools:
+        name = tool.name
+        if rule is not None and not rule.fullmatch(name):
+            name = _plain(name)
+            if name in taken or len(tool.name) > LONGEST:
+                name = _marked(tool.name)
+            taken.add(name)
+        named.append((name, tool))
+    return named
+
+
+def meant(name: str, tools: Sequence[Tool]) -> str | None:
+    """The tool that is offered by a name which is not its own; None if there is none."""
+    for spelled in (_marked, _plain):
+        for tool in tools:
+            if not GEMINI.fullmatch(tool.name) and spelled(tool.name) == name:
+                return tool.name
+    return None
+
+
+def _plain(name: str) -> str:
+    """The name with everything replaced that some provider refuses."""
+    plain = re.sub(r"[^a-zA-Z0-9_-]", "_", name)[:LONGEST]
+    return plain if re.match(r"[a-zA-Z_]", plain) else f"_{plain}"[:LONGEST]
+
+
+def _marked(name: str) -> str:
+    """The same, with a mark that no other name has."""
+    mark = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:_HASH]
+    return f"{_plain(name)[: LONGEST - _HASH - 1]}_{mark}"
 
 
 def definitions(
@@ -24,17 +71,18 @@ def definitions(
     Raises:
         RequestError: there is no tool of such a name.
     """
+    rule = {"gemini": GEMINI, "mcp": None}.get(kind, COMMON)
+    named = _choose(offered(tools, rule), names)
     if kind == "anthropic":
-        return anthropic.define(_chosen(offered(tools, COMMON), names), builtin=builtin)
+        return AnthropicFormat().define(named, builtin=builtin)
     if kind == "gemini":
-        return gemini.define(_chosen(offered(tools, GEMINI), names))
+        return GeminiFormat().define(named)
     if kind == "mcp":
-        return mcp.define(_chosen(offered(tools, None), names))
-    form = responses if api == "responses" else chat
-    return form.define(_chosen(offered(tools, COMMON), names))
+        return McpFormat().define(named)
+    return (ResponsesFormat() if api == "responses" else ChatFormat()).define(named)
 
 
-def _chosen(named: list[tuple[str, Tool]], names: Sequence[str] | None) -> list[tuple[str, Tool]]:
+def _choose(named: list[NamedTool], names: Sequence[str] | None) -> list[NamedTool]:
     if names is None:
         return named
     known = {spelled for name, tool in named for spelled in (name, tool.name)}

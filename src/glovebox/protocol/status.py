@@ -1,10 +1,63 @@
-"""MCP servers of a box, as its own endpoints tell of them. Nothing secret is among it."""
+"""What the endpoints of a box report of its browser, plugins and MCP servers; nothing in it is secret."""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from glovebox.protocol.base import Message
+
+BrowserState = Literal["stopped", "running", "busy"]
+
+
+class PageInfo(Message):
+    """An open page."""
+
+    url: str
+    title: str
+    active: bool
+
+
+class BrowserInfo(Message):
+    """The browser: `stopped` until the first page is opened."""
+
+    state: BrowserState
+    #: Of Chromium.
+    version: str = ""
+    pid: int = 0
+    pages: list[PageInfo] = []
+
+
+class ScreencastFrame(Message):
+    """How the active page looks: a JPEG as base64."""
+
+    url: str
+    width: int
+    height: int
+    image: str
+
+
+#: `waiting` for its first use, or for its turn.
+PluginState = Literal["waiting", "starting", "running", "failed", "stopped"]
+
+
+class PluginInfo(Message):
+    """A plugin that was loaded."""
+
+    name: str
+    state: PluginState
+    #: False if it runs and says that it does not work as it should.
+    healthy: bool = True
+    #: Why it failed, what it was restarted for, or what is wrong with it.
+    error: str | None = None
+    #: How often it was started again after a crash.
+    restarts: int = 0
+    #: What its last start took.
+    start_ms: float | None = None
+    #: Plugins it needs.
+    needs: list[str] = []
+    #: What it says of itself.
+    health: dict[str, Any] = {}
+
 
 #: `waiting`: it failed, and is started again after a pause.
 McpState = Literal["starting", "ready", "waiting", "stopped"]
@@ -17,7 +70,7 @@ class McpServerInfo(Message):
     transport: Literal["stdio", "sse", "http"]
     #: The program, or the address without what may be secret.
     target: str
-    #: The names of the variables that it was given; their values are told to nobody.
+    #: The names of the variables that it was given; their values stay secret.
     env: list[str]
     #: `posted` by a client, or of the configuration `file`.
     source: Literal["posted", "file"]

@@ -19,12 +19,12 @@ from glovebox.backends.process.records import BoxDirectory
 from glovebox.bundle import pythons
 from glovebox.box.terminal.survival import journal
 from glovebox.client.connection.answers import decoded, error_of
-from glovebox.client.connection.events import Told, happening
-from glovebox.decoding import convert, decode_json, json_decoder, msgpack_decoder
+from glovebox.client.connection.events import ServerSentEvent, happening
+from glovebox.json_codec import convert, decode_json, json_decoder, msgpack_decoder
 from glovebox.errors import GloveboxError
 from glovebox.protocol.actions import CmdRunAction
 from glovebox.protocol.observations import CmdOutputObservation
-from glovebox.protocol.openhands import Codec
+from glovebox.protocol.openhands import Codec, decode_observation
 from glovebox.protocol.terminal import CommandInfo, SessionInfo
 from glovebox.protocol.window import Told as WindowTold
 
@@ -32,13 +32,13 @@ directory = pathlib.Path(sys.argv[1])
 codec = Codec([CmdRunAction], [CmdOutputObservation])
 WAYS = [
     lambda: codec.decode_action({"action": "run", "args": {"command": "true"}}),
-    lambda: codec.decode_observation({"observation": "run", "content": "", "extras": {"command": "true"}}),
-    lambda: journal.load(str(directory / "journal")),
+    lambda: decode_observation({"observation": "run", "extras": {"command": "true"}}, [CmdOutputObservation]),
+    lambda: journal.load(str(directory / "journal"), str(directory)),
     lambda: BoxDirectory(directory).read(),
     lambda: decoded(b"{}", SessionInfo),
     lambda: error_of(500, {}, b'{"detail": "broken"}'),
-    lambda: happening(Told("state", b'{"command": "1"}', "1")),
-    lambda: happening(Told("output", b"{}", "1")),
+    lambda: happening(ServerSentEvent("state", b'{"command": "1"}', "1")),
+    lambda: happening(ServerSentEvent("output", b"{}", "1")),
     lambda: decode_json(b"[]", list[CommandInfo]),
     lambda: json_decoder(pythons.Python),
     lambda: convert({}, WindowTold),
@@ -88,4 +88,4 @@ def test_lint_refuses_what_could_crash(line: str, place: str) -> None:
     command = [sys.executable, "-m", "ruff", "check", "--stdin-filename", place, "-"]
     done = subprocess.run(command, cwd=ROOT, input=source, capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    assert "glovebox.decoding" in done.stdout
+    assert "glovebox.json_codec" in done.stdout
