@@ -41,7 +41,7 @@ class Call:
         self._events.append(ActionOutput, action_id=self.id, offset=offset, end=self._printed, text=text)
 
     def tell(self, kind: type[Event], /, **fields: Any) -> None:
-        """Tell of something else that happens to the action."""
+        """Add another event of the action to the log."""
         self._events.append(kind, action_id=self.id, **fields)
 
 

@@ -10,11 +10,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from glovebox.box.executor import Call, Handler
-from glovebox.box.mcp import config, tool_results
+from glovebox.box.mcp import config, router
+from glovebox.box.mcp.config import McpOptions, Server, parse_servers
 from glovebox.box.mcp.endpoints import STREAMS, mcp_endpoints
-from glovebox.box.mcp.options import McpOptions
 from glovebox.box.mcp.router import ListedServer, RoutedTools, Router
-from glovebox.box.mcp.servers import Server, parse_servers
 from glovebox.box.mcp.transports import PROCESS_PREFIX, process_name
 from glovebox.box.mcp.upstream import Unavailable
 from glovebox.box.plugin import Context, Plugin
@@ -104,15 +103,15 @@ class McpPlugin(Plugin):
             result = await self.router.call(
                 action.name, action.arguments, limit=action.timeout, progress=tell
             )
-            content = tool_results.observed(result.model_dump(by_alias=True, mode="json", exclude_none=True))
+            content = router.observed(result.model_dump(by_alias=True, mode="json", exclude_none=True))
         except UnknownTool as error:
             text = f"No matching MCP agent found for tool name: {action.name}"
             raise UnknownTool(f"{text}. {error}") from error
         except TimeoutError:
             limit = action.timeout or self.router.limit_of(action.name)
-            content = tool_results.failed(tool_results.timed_out(action.name, limit))
+            content = router.failed(router.timed_out(action.name, limit))
         except (MCPError, Unavailable) as error:
-            content = tool_results.failed(str(error))
+            content = router.failed(str(error))
         return MCPObservation(content=content, name=action.name, arguments=action.arguments)
 
     async def post(self, posted: list[Any]) -> None:
@@ -186,10 +185,8 @@ class McpPlugin(Plugin):
         async with self._opening:
             if self._routing is None:
                 await self._load()
-                from glovebox.box.mcp.http_transport import Served
-                from glovebox.box.mcp.notifications import Audience
-                from glovebox.box.mcp.prompts_and_resources import Belongings
-                from glovebox.box.mcp.router_server import routing_server
+                from glovebox.box.mcp.http_transport import Audience, Served
+                from glovebox.box.mcp.router_server import Belongings, routing_server
 
                 audience = Audience()
                 self.router.listen(audience.tools_changed)

@@ -6,8 +6,7 @@ import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from glovebox.box.mcp.options import McpOptions
-from glovebox.box.mcp.servers import RemoteServer, Server
+from glovebox.box.mcp.config import McpOptions, RemoteServer, Server
 from glovebox.box.mcp.upstream import Unavailable, Upstream
 from glovebox.box.services import Keeper
 from glovebox.box.threads import Threads
@@ -260,3 +259,49 @@ def unknown(name: str, known: Iterable[str]) -> str:
 
     near = difflib.get_close_matches(name, list(known), n=1)
     return f"Unknown tool: {name}" + (f". Did you mean {near[0]}?" if near else "")
+
+
+_KNOWN: dict[str, tuple[str, ...]] = {
+    "text": ("type", "text", "annotations", "meta"),
+    "image": ("type", "data", "mimeType", "annotations", "meta"),
+    "audio": ("type", "data", "mimeType", "annotations", "meta"),
+    "resource": ("type", "resource", "annotations", "meta"),
+    "resource_link": (
+        "name", "title", "uri", "description", "mimeType", "size", "annotations", "meta", "type",
+    ),
+}  # fmt: skip
+
+
+def observed(result: dict[str, Any]) -> str:
+    """A result, given as it is on the wire."""
+    return _json(
+        {
+            "meta": result.get("_meta"),
+            "content": [_block(block) for block in result.get("content", [])],
+            "structuredContent": result.get("structuredContent"),
+            "isError": bool(result.get("isError")),
+        }
+    )
+
+
+def failed(text: str) -> str:
+    """A call that came to no result."""
+    return _json({"isError": True, "error": text, "content": []})
+
+
+def _json(value: dict[str, Any]) -> str:
+    import json
+
+    return json.dumps(value)  # spaced and escaped as the contract's observations are
+
+
+def _block(block: dict[str, Any]) -> dict[str, Any]:
+    given = {("meta" if key == "_meta" else key): value for key, value in block.items()}
+    known = _KNOWN.get(given.get("type", ""), ())
+    return {**{key: given.get(key) for key in known}, **given}
+
+
+def timed_out(name: str, seconds: float | None) -> str:
+    """What is said of a call that took too long."""
+    shown = int(seconds) if seconds is not None and float(seconds).is_integer() else seconds
+    return f'Tool "{name}" timed out after {shown} seconds'

@@ -10,10 +10,17 @@ import time
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
-from glovebox.box.mcp.handshake import first, greet, is_closed, is_forgotten, listed
-from glovebox.box.mcp.options import McpOptions
-from glovebox.box.mcp.servers import Server, StdioServer, redacted, target
-from glovebox.box.mcp.transports import load_sdk, process_name, reached
+from glovebox.box.mcp.config import McpOptions, Server, StdioServer, redacted, target
+from glovebox.box.mcp.transports import (
+    first,
+    greet,
+    is_closed,
+    is_forgotten,
+    listed,
+    load_sdk,
+    process_name,
+    reached,
+)
 from glovebox.box.services import Keeper, ServiceProcess
 from glovebox.box.threads import Threads
 from glovebox.errors import McpError

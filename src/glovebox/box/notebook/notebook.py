@@ -5,20 +5,17 @@ from __future__ import annotations
 import asyncio
 from typing import Literal
 
-from glovebox.box.events import EventLog
 from glovebox.box.executor import Call
 from glovebox.box.notebook import kernelspecs
-from glovebox.box.notebook.cells import Cell
+from glovebox.box.notebook.cells import Cell, CellLogs
 from glovebox.box.notebook.kernel import NamedKernel
 from glovebox.box.notebook.kernelspecs import PROCESS_PREFIX, Spec
-from glovebox.box.notebook.messages import NO_OUTPUT, Gathered, content_of
-from glovebox.box.notebook.process import Surroundings
-from glovebox.box.notebook.records import CellLogs
-from glovebox.box.notebook.state_file import KernelState, Saved
+from glovebox.box.notebook.messages import NO_OUTPUT, ObservedOutput, content_of
+from glovebox.box.notebook.process import KernelContext
+from glovebox.box.notebook.supervisor import KernelState, Saved
 from glovebox.box.oom import OomWatch
-from glovebox.box.services import Keeper
-from glovebox.box.shell import Shell
-from glovebox.box.threads import Threads
+from glovebox.box.plugin import Context
+from glovebox.box.supervised import end_unknown
 from glovebox.errors import BadKernel, KernelExists, NoSuchKernel, NotebookError
 from glovebox.protocol.actions import IPythonRunCellAction
 from glovebox.protocol.base import Message
@@ -46,55 +43,45 @@ class JupyterOptions(Message):
 class Notebook:
     """All kernels."""
 
-    def __init__(
-        self,
-        options: JupyterOptions,
-        *,
-        keeper: Keeper,
-        shell: Shell,
-        events: EventLog,
-        threads: Threads,
-        memory: KernelState,
-        skills: bool,
-    ) -> None:
+    def __init__(self, options: JupyterOptions, context: Context, state: KernelState) -> None:
         self._options = options
-        self._keeper = keeper
-        self._shell = shell
-        self._events = events
-        self._threads = threads
-        self._memory = memory
-        self._skills = skills
-        self._records = CellLogs()
+        self._keeper = context.keeper
+        self._threads = context.threads
+        self._state = state
+        self._skills = context.find("agent_skills") is not None
+        self._oom = OomWatch()
         self._kernels: dict[str, NamedKernel] = {}
-        self._around: Surroundings | None = None
+        self._context = KernelContext(
+            keeper=context.keeper,
+            shell=context.shell,
+            events=context.events,
+            threads=context.threads,
+            oom=self._oom,
+            records=CellLogs(),
+            state=state,
+            transport=options.transport,
+            start_code=self._start_code,
+        )
 
     async def open(self) -> None:
-        """Find the kernels that an earlier server left, and have the main one.
+        """Find the kernels that an earlier server left, and start the main one.
 
         Raises:
             NotebookError: it could not be started.
         """
-        oom = OomWatch()
-        await self._threads.run(oom.open)
-        self._around = Surroundings(
-            keeper=self._keeper,
-            oom=oom,
-            threads=self._threads,
-            transport=self._options.transport,
-            start_code=self._start_code,
-        )
-        known = await self._memory.open(self._keeper.state_file(_STATE))
-        await self._end_unknown({saved.process for saved in known})
+        await self._threads.run(self._oom.open)
+        known = await self._state.open(self._keeper.state_file(_STATE))
+        await end_unknown(self._keeper, PROCESS_PREFIX, {saved.process for saved in known})
         for saved in known:
             await self._adopt(saved)
         main = self._kernels.get(MAIN) or await self._new(MAIN)
         await main.life.begin()
 
     async def close(self) -> None:
-        """Leave the kernels; whether they end is their keeper's business."""
+        """Disconnect from the kernels; whether they end is up to their keeper."""
         await asyncio.gather(*(kernel.disconnect() for kernel in self._kernels.values()))
         self._kernels.clear()
-        await self._memory.settle()
+        await self._state.settle()
 
     async def run_ipython(
         self, action: IPythonRunCellAction, call: Call
@@ -104,30 +91,32 @@ class Notebook:
         except UnicodeEncodeError as error:
             return ErrorObservation(content=f"The code is not valid Unicode: {error}")
         kernel = self._kernels.get(action.kernel) or await self._new(action.kernel)
-        cell = Cell(call, kernel.name, self._records)
+        cell = Cell(call, kernel.name, self._context.records)
         try:
             instead = await kernel.run(cell, action.code, action.timeout)
         finally:
-            gathered = cell.answer()
+            output = cell.answer()
         if instead is None:
-            instead = await self._text(gathered) or (NO_OUTPUT if cell.status == "ok" else "")
+            instead = await self._text(output) or (NO_OUTPUT if cell.status == "ok" else "")
         else:
-            gathered.images.clear()
+            output.images.clear()
         return IPythonRunCellObservation(
             content=content_of(
-                instead, cell.notes, self._shell.cwd, kernel.info().interpreter, extra=action.include_extra
+                instead,
+                cell.notes,
+                self._context.shell.cwd,
+                kernel.info().interpreter,
+                extra=action.include_extra,
             ),
             code=action.code,
-            image_urls=gathered.images or None,
+            image_urls=output.images or None,
         )
-
-    # Kernels by name.
 
     def kernels(self) -> list[KernelInfo]:
         return [kernel.info() for kernel in self._kernels.values()]
 
     def kernel(self, name: str) -> NamedKernel:
-        """One of them.
+        """The kernel of a name.
 
         Raises:
             NoSuchKernel: there is none of that name.
@@ -138,13 +127,13 @@ class Notebook:
             raise NoSuchKernel(f"There is no kernel {name[:100]!r}.") from None
 
     def record(self, name: str, cell_id: str) -> CellRecord:
-        """A cell with what it gave out.
+        """A cell with its outputs.
 
         Raises:
             NoSuchKernel: there is no kernel of that name.
             NoSuchCell: there is no cell of that id, or it is forgotten.
         """
-        return self._records.get(self.kernel(name).name, cell_id)
+        return self._context.records.get(self.kernel(name).name, cell_id)
 
     async def create(self, name: str, spec: str | None, cwd: str | None) -> KernelInfo:
         """Open a kernel.
@@ -171,8 +160,7 @@ class Notebook:
         await self._remove(self.kernel(name))
 
     async def specs(self) -> list[KernelSpec]:
-        """The kernelspecs that are installed."""
-        return await self._threads.run(kernelspecs.installed)
+        return await self._threads.run(kernelspecs.list_specs)
 
     async def _remove(self, kernel: NamedKernel) -> None:
         if self._kernels.get(kernel.name) is kernel:
@@ -184,43 +172,24 @@ class Notebook:
     ) -> NamedKernel:
         kernelspecs.check_name(name)
         found = await self._threads.run(self._find, spec or self._options.kernel, cwd)
-        if name not in self._kernels:  # looked up again: somebody may have been faster
-            self._kernels[name] = self._made(name, found)
+        if name not in self._kernels:  # looked up again: another call may have been faster
+            self._kernels[name] = NamedKernel(name, found, self._context)
         elif unused:
             raise KernelExists(f"There is a kernel {name!r} already.")
         return self._kernels[name]
-
-    def _made(self, name: str, spec: Spec) -> NamedKernel:
-        if self._around is None:
-            raise NotebookError("The notebook is closed.")
-        return NamedKernel(
-            name,
-            spec,
-            around=self._around,
-            events=self._events,
-            records=self._records,
-            memory=self._memory,
-            shell=self._shell,
-        )
 
     async def _adopt(self, saved: Saved) -> None:
         try:
             spec = await self._threads.run(self._find, saved.spec, None)
         except BadKernel:  # it was uninstalled, and what runs may go on
             spec = Spec(saved.spec, saved.language, [])
-        kernel = self._made(saved.name, spec)
+        kernel = NamedKernel(saved.name, spec, self._context)
         if await kernel.life.adopt(saved):
-            kernel.adopted()
+            kernel.wait_until_free()
         elif saved.name != MAIN:
-            self._memory.forget(saved.name)
+            self._state.forget(saved.name)
             return
         self._kernels[saved.name] = kernel
-
-    async def _end_unknown(self, known: set[str]) -> None:
-        """End kernels of an earlier server of which nothing is known any more."""
-        for name in self._keeper.names():
-            if name.startswith(PROCESS_PREFIX) and name not in known and (left := self._keeper.kept(name)):
-                await left.close()
 
     def _find(self, spec: str, cwd: str | None) -> Spec:
         if cwd is not None and not kernelspecs.is_directory(cwd):
@@ -230,7 +199,5 @@ class Notebook:
     def _start_code(self) -> list[str]:
         return [*kernelspecs.preparation(), *([kernelspecs.skills_code()] if self._skills else [])]
 
-    async def _text(self, gathered: Gathered) -> str:
-        if gathered.length > _LONG:
-            return await self._threads.run(gathered.text)
-        return gathered.text()
+    async def _text(self, output: ObservedOutput) -> str:
+        return await self._threads.run(output.text) if output.length > _LONG else output.text()

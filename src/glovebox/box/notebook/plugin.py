@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from glovebox.box.executor import Call, Handler
+from glovebox.box.notebook.kernel import NamedKernel
 from glovebox.box.notebook.notebook import MAIN, JupyterOptions, Notebook
-from glovebox.box.notebook.state_file import KernelState
+from glovebox.box.notebook.supervisor import KernelState
 from glovebox.box.plugin import Context, Plugin
 from glovebox.errors import PluginFailed
 from glovebox.http import parameters
@@ -22,7 +23,7 @@ from glovebox.protocol.base import Message
 from glovebox.protocol.notebook import CellRecord, KernelInfo, KernelSpec
 from glovebox.protocol.observations import ErrorObservation, IPythonRunCellObservation
 
-#: How long the main kernel may take to answer beside what it does.
+#: Seconds that the main kernel may take to answer while it may run a cell.
 _HEALTH_LIMIT = 4.0
 
 
@@ -36,7 +37,7 @@ class JupyterPlugin(Plugin):
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         self._options = context.options(JupyterOptions)
-        self._memory = KernelState(context.threads)
+        self._state = KernelState(context.threads)
         self._notebook: Notebook | None = None
 
     @property
@@ -54,10 +55,9 @@ class JupyterPlugin(Plugin):
         return [self.run_ipython]
 
     def endpoints(self) -> Iterable[Endpoint | Socket]:
-        return kernel_endpoints(lambda: self.notebook)
+        return kernel_endpoints(self)
 
     def gauges(self) -> Mapping[str, float]:
-        """How many kernels there are."""
         return {"kernels": len(self._notebook.kernels()) if self._notebook else 0}
 
     async def run_ipython(
@@ -66,20 +66,11 @@ class JupyterPlugin(Plugin):
         return await self.notebook.run_ipython(action, call)
 
     async def start(self) -> None:
-        """Have the main kernel: a new one, or the one of an earlier server."""
-        self._notebook = Notebook(
-            self._options,
-            keeper=self.context.keeper,
-            shell=self.context.shell,
-            events=self.context.events,
-            threads=self.context.threads,
-            memory=self._memory,
-            skills=self.context.find("agent_skills") is not None,
-        )
+        """Start the main kernel, or adopt that of an earlier server."""
+        self._notebook = Notebook(self._options, self.context, self._state)
         await self._notebook.open()
 
     async def health(self) -> dict[str, Any]:
-        """The main kernel, which is asked."""
         kernels = {kernel.name: kernel for kernel in self.notebook.kernels()}
         main = kernels.get(MAIN)
         if main is None or main.state in ("starting", "dead"):  # the next cell starts it
@@ -96,10 +87,43 @@ class JupyterPlugin(Plugin):
         return {"kernel": main.state, "pid": main.pid, "kernels": len(kernels)}
 
     async def stop(self) -> None:
-        """Leave the kernels: they end with the box, or wait for the next server."""
+        """Disconnect from the kernels: they end with the box, or wait for the next server."""
         if self._notebook is not None:
             notebook, self._notebook = self._notebook, None
             await notebook.close()
+
+    async def list_kernels(self, request: Request) -> Response:
+        return json_response(self.notebook.kernels())
+
+    async def create_kernel(self, request: Request) -> Response:
+        asked = await parameters.body(request, NewKernel)
+        return json_response(await self.notebook.create(asked.name, asked.spec, asked.cwd), 201)
+
+    async def show_kernel(self, request: Request) -> Response:
+        return json_response(self._kernel(request).info())
+
+    async def end_kernel(self, request: Request) -> Response:
+        await self.notebook.end(request.path_params["name"])
+        return Response(status_code=204)
+
+    async def interrupt_kernel(self, request: Request) -> Response:
+        kernel = self._kernel(request)
+        kernel.interrupt()
+        return json_response(kernel.info())
+
+    async def restart_kernel(self, request: Request) -> Response:
+        kernel = self._kernel(request)
+        await kernel.life.restart()
+        return json_response(kernel.info())
+
+    async def list_specs(self, request: Request) -> Response:
+        return json_response(await self.notebook.specs())
+
+    async def show_cell(self, request: Request) -> Response:
+        return json_response(self.notebook.record(request.path_params["name"], request.path_params["id"]))
+
+    def _kernel(self, request: Request) -> NamedKernel:
+        return self.notebook.kernel(request.path_params["name"])
 
 
 class NewKernel(Message, forbid_unknown_fields=True):
@@ -112,50 +136,8 @@ class NewKernel(Message, forbid_unknown_fields=True):
     cwd: str | None = None
 
 
-class KernelEndpoints:
-    """The endpoints."""
-
-    def __init__(self, notebook: Callable[[], Notebook]) -> None:
-        self._notebook = notebook
-
-    async def all(self, request: Request) -> Response:
-        return json_response(self._notebook().kernels())
-
-    async def create(self, request: Request) -> Response:
-        asked = await parameters.body(request, NewKernel)
-        return json_response(await self._notebook().create(asked.name, asked.spec, asked.cwd), 201)
-
-    async def info(self, request: Request) -> Response:
-        return json_response(self._notebook().kernel(request.path_params["name"]).info())
-
-    async def end(self, request: Request) -> Response:
-        """End a kernel and all it started."""
-        await self._notebook().end(request.path_params["name"])
-        return Response(status_code=204)
-
-    async def interrupt(self, request: Request) -> Response:
-        kernel = self._notebook().kernel(request.path_params["name"])
-        kernel.interrupt()
-        return json_response(kernel.info())
-
-    async def restart(self, request: Request) -> Response:
-        kernel = self._notebook().kernel(request.path_params["name"])
-        await kernel.life.restart()
-        return json_response(kernel.info())
-
-    async def specs(self, request: Request) -> Response:
-        """The kernelspecs that are installed."""
-        return json_response(await self._notebook().specs())
-
-    async def cell(self, request: Request) -> Response:
-        """A cell with what it gave out."""
-        name, cell_id = request.path_params["name"], request.path_params["id"]
-        return json_response(self._notebook().record(name, cell_id))
-
-
-def kernel_endpoints(notebook: Callable[[], Notebook]) -> list[Endpoint]:
-    """What is served of kernels."""
-    own = KernelEndpoints(notebook)
+def kernel_endpoints(own: JupyterPlugin) -> list[Endpoint]:
+    """Kernels, cells and kernelspecs over HTTP."""
     text: dict[str, Any] = {"type": "string"}
     path = (Parameter("name", text, "The name of the kernel; cells that name none go to `main`."),)
     cell = (*path, Parameter("id", text, "The id of the cell, which is that of its action."))
@@ -164,11 +146,11 @@ def kernel_endpoints(notebook: Callable[[], Notebook]) -> list[Endpoint]:
     failed = Reply("It could not be started.", ErrorBody)
     return [
         Endpoint(
-            "GET", "/kernels", own.all, "The kernels of the box",
-            {200: Reply("All of them.", _listed(KernelInfo))},
+            "GET", "/kernels", own.list_kernels, "The kernels of the box",
+            {200: Reply("All of them.", _list_of(KernelInfo))},
         ),
         Endpoint(
-            "POST", "/kernels", own.create, "Open a kernel",
+            "POST", "/kernels", own.create_kernel, "Open a kernel",
             {201: one, 409: Reply("The name is taken.", ErrorBody),
              413: Reply("The body is too large.", ErrorBody),
              422: Reply("The body is not of the right form, or no kernel can be like that.", ErrorBody),
@@ -176,33 +158,33 @@ def kernel_endpoints(notebook: Callable[[], Notebook]) -> list[Endpoint]:
             body=NewKernel,
         ),
         Endpoint(
-            "GET", "/kernels/{name}", own.info, "A kernel",
+            "GET", "/kernels/{name}", own.show_kernel, "A kernel",
             {200: one, 404: unknown}, path_parameters=path,
         ),
         Endpoint(
-            "DELETE", "/kernels/{name}", own.end, "End a kernel and everything it started",
+            "DELETE", "/kernels/{name}", own.end_kernel, "End a kernel and everything it started",
             {204: Reply("It is gone."), 404: unknown}, path_parameters=path,
         ),
         Endpoint(
-            "POST", "/kernels/{name}/interrupt", own.interrupt, "Interrupt what a kernel runs",
+            "POST", "/kernels/{name}/interrupt", own.interrupt_kernel, "Interrupt what a kernel runs",
             {200: one, 404: unknown}, path_parameters=path,
         ),
         Endpoint(
-            "POST", "/kernels/{name}/restart", own.restart, "Restart a kernel; its variables are lost",
+            "POST", "/kernels/{name}/restart", own.restart_kernel, "Restart a kernel; its variables are lost",
             {200: one, 404: unknown, 500: failed}, path_parameters=path,
         ),
         Endpoint(
-            "GET", "/kernels/{name}/cells/{id}", own.cell, "A cell with everything it gave out",
+            "GET", "/kernels/{name}/cells/{id}", own.show_cell, "A cell with everything it gave out",
             {200: Reply("The cell.", CellRecord),
              404: Reply("There is no such kernel or cell, or the cell is forgotten.", ErrorBody)},
             path_parameters=cell,
         ),
         Endpoint(
-            "GET", "/kernelspecs", own.specs, "The kinds of kernels that are installed",
-            {200: Reply("All of them.", _listed(KernelSpec))},
+            "GET", "/kernelspecs", own.list_specs, "The kinds of kernels that are installed",
+            {200: Reply("All of them.", _list_of(KernelSpec))},
         ),
     ]  # fmt: skip
 
 
-def _listed(kind: type) -> dict[str, Any]:
+def _list_of(kind: type) -> dict[str, Any]:
     return {"type": "array", "items": {"$ref": f"#/components/schemas/{kind.__name__}"}}

@@ -12,9 +12,8 @@ from pathlib import Path
 from playwright.async_api import Error as PlaywrightError
 
 from glovebox.box.browser import wire
-from glovebox.box.browser.wire import Setup
-from glovebox.box.browser.worker.chromium import NoChromium
-from glovebox.box.browser.worker.driver import Driver
+from glovebox.box.browser.chromium import Setup
+from glovebox.box.browser.worker.driver import Driver, NoChromium
 from glovebox.decoding import decode_json
 
 #: Pictures that a watcher has not read yet are not worth keeping.
@@ -90,7 +89,7 @@ class Server:
             return
         behind = writer.transport.get_write_buffer_size() > _BACKLOG
         if not (behind and isinstance(reply, wire.Frame)):
-            writer.write(wire.framed(reply))
+            writer.write(wire.encode(reply))
 
 
 def main() -> int:

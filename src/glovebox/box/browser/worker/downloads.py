@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import datetime
 import itertools
 import os
 import re
@@ -76,3 +77,19 @@ def _extension(source: str, name: str) -> str:
         guessed = ""
     extension = guessed or os.path.splitext(name)[1]
     return extension if _EXTENSION.fullmatch(extension) else ""
+
+
+_DIRECTORY = ".browser_screenshots"
+
+
+def save(png: bytes, workspace: str) -> str | None:
+    """Keep a screenshot: where it is. A full disk costs the file, not the answer. Blocks."""
+    directory = os.path.join(workspace, _DIRECTORY)
+    path = os.path.join(directory, f"screenshot_{datetime.datetime.now():%Y%m%d_%H%M%S_%f}.png")
+    try:
+        os.makedirs(directory, exist_ok=True)
+        with open(path, "xb") as file:
+            file.write(png)
+    except OSError:
+        return None
+    return path

@@ -18,6 +18,7 @@ from socket import AF_UNIX, socket
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from glovebox.box.browser import wire
+from glovebox.box.browser.chromium import Setup
 from glovebox.box.browser.wire import (
     BrowserFailure,
     BrowserStep,
@@ -26,7 +27,6 @@ from glovebox.box.browser.wire import (
     Ready,
     Reply,
     Request,
-    Setup,
     Survey,
     TextReply,
 )
@@ -147,7 +147,7 @@ def _greet(listener: socket, version: str, servers: queue.SimpleQueue[socket]) -
     while True:
         connection, _ = listener.accept()
         with contextlib.suppress(ConnectionError):
-            connection.sendall(wire.framed(Ready(version=version)))
+            connection.sendall(wire.encode(Ready(version=version)))
             servers.put(connection)
 
 
@@ -158,7 +158,7 @@ def _converse(task: Task, connection: socket) -> None:
         while True:
             request: Request = requests.receive(connection)
             if not isinstance(request, Cast):  # nothing is shown while nothing is asked for
-                connection.sendall(wire.framed(answer(task, request)))
+                connection.sendall(wire.encode(answer(task, request)))
 
 
 def answer(task: Task, request: BrowserStep | Observe | Survey) -> Reply:
@@ -178,7 +178,7 @@ def answer(task: Task, request: BrowserStep | Observe | Survey) -> Reply:
             case Survey():
                 return task.survey(request)
     except FAILURES as error:
-        text = wire.cleaned(_described(error))
+        text = wire.replace_surrogates(_described(error))
         return BrowserFailure(id=request.id, text=_ENDED + text if task.ended else text)
 
 

@@ -13,7 +13,7 @@ from playwright.async_api import Error as PlaywrightError
 
 from glovebox.box.browser import wire
 from glovebox.box.browser.addresses import file_allowed, why_closed
-from glovebox.box.browser.wire import Setup
+from glovebox.box.browser.chromium import Setup
 
 _BLANK = "about:blank"
 #: What a page may do when it is told to go, before it is taken away.

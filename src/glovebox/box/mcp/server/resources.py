@@ -17,7 +17,6 @@ from mcp.server.context import ServerRequestContext
 from mcp.shared.exceptions import MCPError
 
 from glovebox.box.executor import Executor
-from glovebox.box.mcp.server.text import valid
 from glovebox.box.threads import Threads
 from glovebox.errors import GloveboxError
 from glovebox.protocol.files import GlobAction, GlobObservation
@@ -254,3 +253,8 @@ def _listing(path: str) -> str:
     if len(names) > len(shown):
         shown.append(f"[{len(names) - len(shown):,} more]")
     return "".join(f"{name}\n" for name in shown)
+
+
+def valid(text: str) -> str:
+    """Text that can be sent: halves of surrogate pairs, from odd file names, are shown as U+FFFD."""
+    return text if text.isascii() else text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")

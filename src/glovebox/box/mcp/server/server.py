@@ -14,9 +14,8 @@ from mcp.server.lowlevel.server import Server
 
 from glovebox import __version__
 from glovebox.box.events import EventLog
-from glovebox.box.mcp.notifications import Audience, ChangingServer
-from glovebox.box.mcp.server.resources import WorkspaceResources
-from glovebox.box.mcp.server.text import valid
+from glovebox.box.mcp.http_transport import Audience, ChangingServer
+from glovebox.box.mcp.server.resources import WorkspaceResources, valid
 from glovebox.box.plugin import Services
 from glovebox.box.shell import Outputs, Shell
 from glovebox.box.tools import Toolbox
