@@ -137,6 +137,17 @@ async def connect(process: ServiceProcess, socket: str, limit: float, buffer: in
                 raise
 
 
+async def race(*awaitables: Awaitable[Any], limit: float | None = None) -> bool:
+    """Wait until one is done and cancel the others; False if none was within `limit` seconds."""
+    tasks = [asyncio.ensure_future(one) for one in awaitables]
+    try:
+        done, _ = await asyncio.wait(tasks, timeout=limit, return_when=asyncio.FIRST_COMPLETED)
+        return bool(done)
+    finally:
+        for task in tasks:
+            task.cancel()
+
+
 def describe_exit(process: ServiceProcess) -> str:
     """How a process ended, for people."""
     status = process.exited.result()

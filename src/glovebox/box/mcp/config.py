@@ -1,6 +1,9 @@
-"""The configuration file: servers by name, and profiles, which are named sets of them.
+"""MCP servers as clients and configuration files name them, checked by the contract's rules.
 
-{"mcpServers": {"fetch": {...}, "docs": {...}, "db": {...}},
+The contract posts a list of programs. A configuration file names programs and addresses, in the form that
+desktop clients have made common, and profiles, which are named sets of them:
+
+{"mcpServers": {"fetch": {"command": "uvx", "args": ["mcp-server-fetch"]}, "docs": {...}, "db": {...}},
  "profiles": {"research": ["fetch", "docs"], "data": ["db"]},
  "profile": "research"}
 """
@@ -22,124 +25,14 @@ from glovebox.errors import BadMcpConfig, NoSuchMcpProfile, RequestError
 from glovebox.protocol.base import Message
 from glovebox.state_files import read_document, write_document
 
-KEYS = ("mcpServers", "profiles", "profile")
-
-
-class McpConfig(Message):
-    """Servers and named sets of them."""
-
-    servers: dict[str, Server] = {}
-    profiles: dict[str, list[str]] = {}
-    #: The profile to begin with; empty for all servers.
-    profile: str = ""
-
-    def chosen(self, profile: str) -> list[Server]:
-        """The servers of a profile; of no profile, all.
-
-        Raises:
-            NoSuchMcpProfile: there is no such profile.
-        """
-        if not profile:
-            return list(self.servers.values())
-        if profile not in self.profiles:
-            known = ", ".join(self.profiles) or "none"
-            raise NoSuchMcpProfile(f"There is no profile {profile!r}. Profiles: {known}.")
-        return [self.servers[name] for name in self.profiles[profile]]
-
-
-def load(path: str) -> McpConfig:
-    """The configuration in a file; one that ends with `.toml` is TOML. Blocks.
-
-    Raises:
-        BadMcpConfig: it cannot be read, or breaks a rule.
-    """
-    toml = path.endswith(".toml")
-    try:
-        with open(path, "rb") as file:
-            given = (msgspec.toml if toml else msgspec.json).decode(file.read())
-    except OSError as error:
-        raise BadMcpConfig(f"{path} cannot be read: {error.strerror or error}") from error
-    except (ValueError, RecursionError) as error:
-        raise BadMcpConfig(f"{path} is not {'TOML' if toml else 'JSON'}: {error}") from error
-    try:
-        return parse(given)
-    except BadMcpConfig as error:
-        raise BadMcpConfig(f"{path}: {error}") from error
-
-
-def parse(given: Any) -> McpConfig:
-    """The configuration in such an object.
-
-    Raises:
-        BadMcpConfig: it breaks a rule.
-    """
-    if not isinstance(given, dict):
-        raise BadMcpConfig("the configuration must be an object with mcpServers")
-    if unknown := set(given) - set(KEYS):
-        raise BadMcpConfig(f"unknown: {', '.join(sorted(unknown))}. Known are {', '.join(KEYS)}")
-    try:
-        servers = {server.name: server for server in parse_named(given.get("mcpServers", {}))}
-    except RequestError as error:
-        raise BadMcpConfig(str(error)) from error
-    profiles = given.get("profiles", {})
-    if not isinstance(profiles, dict) or not all(
-        isinstance(names, list) and all(isinstance(name, str) for name in names)
-        for names in profiles.values()
-    ):
-        raise BadMcpConfig("profiles must be an object of lists of names")
-    for profile, names in profiles.items():
-        if missing := [name for name in names if name not in servers]:
-            raise BadMcpConfig(f"profile {profile!r} names servers that are not there: {', '.join(missing)}")
-    begin = given.get("profile", "")
-    if begin and begin not in profiles:
-        raise BadMcpConfig(f"profile: there is no profile {begin!r}")
-    return McpConfig(servers=servers, profiles=profiles, profile=begin)
-
-
 log = logging.getLogger(__name__)
-
-
-def write(path: str, servers: Sequence[Server]) -> None:
-    """Remember servers. Blocks."""
-    try:
-        write_document(path, msgspec.json.encode({server.name: server for server in servers}))
-    except OSError as error:
-        log.warning("the list of MCP servers could not be written: %s", error)
-
-
-def read(path: str) -> list[Server]:
-    """The servers that were remembered, if any. Blocks."""
-    return read_document(path, os.path.dirname(path), _decode) or []
-
-
-def _decode(data: bytes) -> list[Server]:
-    try:
-        return parse_named(decode_json(data))
-    except RequestError as error:
-        raise ValueError(str(error)) from error
-
-
-class McpOptions(Message):
-    """Settings of the plugin."""
-
-    #: A file with servers and profiles, as JSON or TOML.
-    config: str = ""
-    #: The profile of that file to begin with; empty for the one it names, or all of its servers.
-    profile: str = ""
-    #: How long a server may take until it has told its tools, in seconds. Lists of tools wait so long for it.
-    start_limit: float = 20.0
-    #: How often an idle server is asked whether it is there, in seconds.
-    health_interval: float = 30.0
-    #: The longest wait before a server that fails again and again is started anew, in seconds.
-    longest_pause: float = 60.0
-
 
 NAME = re.compile(r"[a-zA-Z0-9_-]+\Z")
 VARIABLE = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*\Z")
 PROGRAM_KEYS = frozenset({"name", "command", "args", "env"})
 REMOTE_KEYS = frozenset({"name", "url", "type", "transport", "api_key", "headers", "timeout"})
 SCHEMES = ("http", "https", "ws", "wss")
-#: How others call the two ways to speak to an address.
+#: Names that other clients have for the two transports.
 TRANSPORTS: dict[str, Literal["sse", "http"]] = {
     "sse": "sse",
     "http": "http",
@@ -152,7 +45,7 @@ LONGEST_TIMEOUT = 3600
 
 
 class StdioServer(Message):
-    """An MCP server that is started as a program and spoken to over its standard streams."""
+    """An MCP server that is started as a program and used over its standard streams."""
 
     name: str
     command: str
@@ -176,7 +69,7 @@ Server = StdioServer | RemoteServer
 
 
 def parse_named(given: Any) -> list[Server]:
-    """The servers of an object that names each.
+    """The servers of an object, by name.
 
     Raises:
         RequestError: an entry breaks a rule; the text says which.
@@ -334,13 +227,13 @@ def _variable(pair: str) -> tuple[str, str]:
     return key, text
 
 
-#: Shorter values are too common to be replaced: the text would be unreadable, and little would be hidden.
+#: Shorter values are too common to be replaced.
 _SHORTEST = 4
 _HIDDEN = "***"
 
 
 def target(server: Server) -> str:
-    """The program or the address, without what may be secret: arguments, names and keys in addresses."""
+    """The program or the address, without possible secrets: arguments, and names and keys in addresses."""
     if isinstance(server, StdioServer):
         return server.command
     parts = urlsplit(server.url)
@@ -349,7 +242,7 @@ def target(server: Server) -> str:
     return urlunsplit((parts.scheme, f"{host}:{parts.port}" if parts.port else host, parts.path, "", ""))
 
 
-def redacted(server: Server, text: str) -> str:
+def redact(server: Server, text: str) -> str:
     """Text with the secrets of a server hidden."""
     for secret in _secrets(server):
         text = text.replace(secret, _HIDDEN)
@@ -364,3 +257,112 @@ def _secrets(server: Server) -> list[str]:
     else:
         found = list(server.env.values())
     return sorted({value for value in found if len(value) >= _SHORTEST}, key=len, reverse=True)
+
+
+class McpOptions(Message):
+    """Settings of the plugin."""
+
+    #: A file with servers and profiles, as JSON or TOML.
+    config: str = ""
+    #: The profile of that file to begin with; empty for the one it names, or all of its servers.
+    profile: str = ""
+    #: How long a server may take to start and list its tools, in seconds. Lists of tools wait so long for it.
+    start_limit: float = 20.0
+    #: How often an idle server is pinged, in seconds.
+    health_interval: float = 30.0
+    #: The longest pause before a failed server is restarted, in seconds.
+    longest_pause: float = 60.0
+
+
+KEYS = ("mcpServers", "profiles", "profile")
+
+
+class McpConfig(Message):
+    """Servers and named sets of them."""
+
+    servers: dict[str, Server] = {}
+    profiles: dict[str, list[str]] = {}
+    #: The profile to begin with; empty for all servers.
+    profile: str = ""
+
+    def select(self, profile: str) -> list[Server]:
+        """The servers of a profile; of no profile, all.
+
+        Raises:
+            NoSuchMcpProfile: there is no such profile.
+        """
+        if not profile:
+            return list(self.servers.values())
+        if profile not in self.profiles:
+            known = ", ".join(self.profiles) or "none"
+            raise NoSuchMcpProfile(f"There is no profile {profile!r}. Profiles: {known}.")
+        return [self.servers[name] for name in self.profiles[profile]]
+
+
+def load(path: str) -> McpConfig:
+    """The configuration in a file; one that ends with `.toml` is TOML. Blocks.
+
+    Raises:
+        BadMcpConfig: it cannot be read, or breaks a rule.
+    """
+    toml = path.endswith(".toml")
+    try:
+        with open(path, "rb") as file:
+            given = (msgspec.toml if toml else msgspec.json).decode(file.read())
+    except OSError as error:
+        raise BadMcpConfig(f"{path} cannot be read: {error.strerror or error}") from error
+    except (ValueError, RecursionError) as error:
+        raise BadMcpConfig(f"{path} is not {'TOML' if toml else 'JSON'}: {error}") from error
+    try:
+        return parse(given)
+    except BadMcpConfig as error:
+        raise BadMcpConfig(f"{path}: {error}") from error
+
+
+def parse(given: Any) -> McpConfig:
+    """The configuration in an object.
+
+    Raises:
+        BadMcpConfig: it breaks a rule.
+    """
+    if not isinstance(given, dict):
+        raise BadMcpConfig("the configuration must be an object with mcpServers")
+    if unknown := set(given) - set(KEYS):
+        raise BadMcpConfig(f"unknown: {', '.join(sorted(unknown))}. Known are {', '.join(KEYS)}")
+    try:
+        servers = {server.name: server for server in parse_named(given.get("mcpServers", {}))}
+    except RequestError as error:
+        raise BadMcpConfig(str(error)) from error
+    profiles = given.get("profiles", {})
+    if not isinstance(profiles, dict) or not all(
+        isinstance(names, list) and all(isinstance(name, str) for name in names)
+        for names in profiles.values()
+    ):
+        raise BadMcpConfig("profiles must be an object of lists of names")
+    for profile, names in profiles.items():
+        if missing := [name for name in names if name not in servers]:
+            raise BadMcpConfig(f"profile {profile!r} names servers that are not there: {', '.join(missing)}")
+    begin = given.get("profile", "")
+    if begin and begin not in profiles:
+        raise BadMcpConfig(f"profile: there is no profile {begin!r}")
+    return McpConfig(servers=servers, profiles=profiles, profile=begin)
+
+
+def write(path: str, servers: Sequence[Server]) -> None:
+    """Save posted servers for the next server of the box. Blocks."""
+    try:
+        write_document(path, msgspec.json.encode({server.name: server for server in servers}))
+    except OSError as error:
+        log.warning("the list of MCP servers could not be written: %s", error)
+
+
+def read(path: str) -> list[Server]:
+    """The saved servers, if any. Blocks."""
+    return read_document(path, os.path.dirname(path), _decode) or []
+
+
+def _decode(data: bytes) -> list[Server]:
+    try:
+        return parse_named(decode_json(data))
+    except RequestError as error:
+        raise ValueError(str(error)) from error

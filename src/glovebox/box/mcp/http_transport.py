@@ -18,23 +18,11 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
-from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 
-class Delegated(Response):
-    """A response that another application gives."""
-
-    def __init__(self, application: ASGIApp) -> None:
-        super().__init__()
-        self._application = application
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await self._application(scope, receive, send)
-
-
-class Served:
-    """A server of the SDK, open until it is closed. Every client has a session of its own."""
+class HttpServer:
+    """A server of the SDK on HTTP. Every client has a session of its own."""
 
     def __init__(
         self,
@@ -44,7 +32,7 @@ class Served:
         largest_body: int,
         messages: tuple[str, ...] = (),
     ) -> None:
-        """`close` ends what the server has under way; to `messages` clients of server-sent events post."""
+        """`close` ends the work of the server. Clients of server-sent events post to `messages`."""
         self._server = server
         self._close = close
         self._manager = StreamableHTTPSessionManager(server, max_request_body_size=largest_body)
@@ -87,7 +75,7 @@ class Served:
             await self._server.run(read, write, self._server.create_initialization_options())
 
     async def _until_closed(self, work: Callable[[], Any]) -> None:
-        """Do it in a task that ends with this server: requests here may have no end of their own."""
+        """Run it in a task that ends with this server: requests may have no end of their own."""
         task = asyncio.ensure_future(work())
         self._sessions.add(task)
         task.add_done_callback(self._sessions.discard)
@@ -111,7 +99,7 @@ _LIMIT = 5.0
 
 
 class ChangingServer(Server[Any]):
-    """One whose transports say, without being told to, that the list of tools may change."""
+    """A server whose transports always announce that the list of tools may change."""
 
     def create_initialization_options(
         self,
@@ -124,7 +112,7 @@ class ChangingServer(Server[Any]):
 
 
 class Audience:
-    """Who has a list. Older clients are told by a notification, newer ones on the stream they opened."""
+    """Clients that have listed tools. Older ones get a notification, newer ones an event on their stream."""
 
     def __init__(self) -> None:
         self._connections: weakref.WeakSet[Connection] = weakref.WeakSet()
@@ -133,32 +121,32 @@ class Audience:
         #: Serves `subscriptions/listen`.
         self.listening = ListenHandler(self._bus)
 
-    def listed(self, ctx: ServerRequestContext[Any, Any]) -> None:
-        """Whoever asks this has just been given a list, and wants to know when it changes.
+    def add(self, ctx: ServerRequestContext[Any, Any]) -> None:
+        """Notify this client of changes from now on; it has just listed the tools.
 
-        Before that, there is nothing of theirs that could be out of date; and simple clients take whatever
-        comes next for the answer to their first question.
+        Not before: it has nothing that could be out of date, and simple clients take the next message for
+        the reply to their first request.
         """
         if ctx.protocol_version in HANDSHAKE_PROTOCOL_VERSIONS:
             # The SDK hands out the connection only through the session of a request.
             self._connections.add(ctx.session._connection)
 
     def tools_changed(self) -> None:
-        """Tell everyone that there may be other tools."""
-        task = asyncio.create_task(self._tell())
+        """Notify all clients."""
+        task = asyncio.create_task(self._notify())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _tell(self) -> None:
+    async def _notify(self) -> None:
         await self._bus.publish(ToolsListChanged())
-        await asyncio.gather(*map(_tell, list(self._connections)))
+        await asyncio.gather(*map(_notify, list(self._connections)))
 
     def close(self) -> None:
         self.listening.close()
 
 
-async def _tell(connection: Connection) -> None:
-    # Whoever does not read, or is gone, misses it.
+async def _notify(connection: Connection) -> None:
+    # A client that does not read, or is gone, misses it.
     with contextlib.suppress(TimeoutError, MCPError, anyio.BrokenResourceError, anyio.ClosedResourceError):
         async with asyncio.timeout(_LIMIT):
             await connection.send_tool_list_changed()

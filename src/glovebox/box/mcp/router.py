@@ -1,4 +1,4 @@
-"""All MCP servers of a box as one: their tools under one roof, each call to the server it belongs to."""
+"""All MCP servers of a box as one: one list of tools, and each call goes to the server of its tool."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ Source = Literal["posted", "file"]
 
 
 class ListedServer(NamedTuple):
-    """A server, and where it was named."""
+    """A server, and which list it is from."""
 
     server: Server
     source: Source
 
 
 class Router:
-    """Keeps the servers of a list ready, and finds the one that a tool belongs to."""
+    """Keeps the servers of a list ready, and finds the server of a tool."""
 
     def __init__(self, *, keeper: Callable[[], Keeper], threads: Threads, options: McpOptions) -> None:
         self.threads = threads
@@ -41,7 +41,7 @@ class Router:
 
     @property
     def mounted(self) -> bool:
-        """Whether there is a server at all."""
+        """Whether there is any server."""
         return bool(self._upstreams)
 
     @property
@@ -50,7 +50,7 @@ class Router:
         return list(self._upstreams.values())
 
     def listen(self, changed: Callable[[], None]) -> None:
-        """Have someone told when there may be other tools."""
+        """Call `changed` when tools may have changed."""
         self._listeners.append(changed)
 
     def forget_listeners(self) -> None:
@@ -67,7 +67,7 @@ class Router:
         return self._upstreams[name]
 
     def update(self, servers: Sequence[ListedServer]) -> None:
-        """Have exactly these servers. Those that stay as they are go on undisturbed, calls and all."""
+        """Replace the list of servers. Those that stay the same keep running, with their calls."""
         before, self._upstreams = self._upstreams, {}
         wanted = {listed.server.name: listed for listed in servers}
         stay = {
@@ -83,21 +83,53 @@ class Router:
         self._changed()
 
     def place(self, name: str) -> Place | None:
-        """The tool that a name means, of those that are known now."""
+        """The tool of a name, among those that are known now."""
         return find(name, self._tool_names())
 
     async def knows(self, name: str) -> bool:
-        """Whether a name means a tool. Servers that start are waited for only if it is none that is known."""
+        """Whether a name is that of a tool. Waits for servers that start only if it is not known."""
         await self._known(name)
         down = self._down(name)
         return self.place(name) is not None or (down is not None and name.startswith(f"{down.name}_"))
 
-    async def tools(self) -> list[tuple[str, mcp_types.Tool]]:
-        """All tools with the names that clients see, once every server has said what it has or failed."""
+    async def sdk_tools(self) -> list[tuple[str, mcp_types.Tool]]:
+        """All tools with their public names, once every server has listed its own or failed."""
         await self._all_known()
         by_server = {name: {tool.name: tool for tool in one.tools} for name, one in self._upstreams.items()}
         names = public_names({server: list(own) for server, own in by_server.items()})
         return [(name, by_server[place.server][place.tool]) for name, place in names.items()]
+
+    async def tools(self, taken: Collection[str] = ()) -> list[Tool]:
+        """All tools in the box's own format. If a name is taken, that of the server is put before it."""
+        from glovebox.protocol.tools.base import Tool
+
+        if not self.mounted:
+            return []
+        found = []
+        for public, tool in await self.sdk_tools():
+            name = public
+            if name in taken and (place := self.place(name)):
+                name = f"{place.server}_{place.tool}"
+            if name in taken:
+                continue
+            hints = tool.annotations
+            found.append(
+                Tool(
+                    name=name,
+                    description=tool.description or tool.title or "",
+                    input_schema=tool.input_schema,
+                    title=tool.title or "",
+                    read_only=bool(hints and hints.read_only_hint),
+                    destructive=not (hints and hints.destructive_hint is False),
+                    idempotent=bool(hints and hints.idempotent_hint),
+                    open_world=not (hints and hints.open_world_hint is False),
+                )
+            )
+        return found
+
+    def missing(self) -> list[str]:
+        """Why some servers cannot be called."""
+        return [one.unavailable() for one in self.upstreams if not one.ready]
 
     async def call(
         self,
@@ -112,7 +144,7 @@ class Router:
         Raises:
             UnknownTool: no server has it.
             MCPError: the server answered with an error.
-            Unavailable: the server cannot be asked.
+            Unavailable: the server cannot be called.
             TimeoutError: it took too long.
         """
         await self._known(name)
@@ -120,14 +152,14 @@ class Router:
         if place is None:
             if down := self._down(name):
                 raise Unavailable(down.unavailable())
-            raise UnknownTool(unknown(name, public_names(self._tool_names())))
+            raise UnknownTool(_describe_unknown(name, public_names(self._tool_names())))
         upstream = self._upstreams[place.server]
         own = upstream.server.timeout if isinstance(upstream.server, RemoteServer) else None
         async with asyncio.timeout(limit if limit is not None else own):
             return await upstream.call(place.tool, arguments, progress)
 
     def limit_of(self, name: str) -> float | None:
-        """How long a call of a tool may take, if its server was given a limit."""
+        """Seconds that a call of a tool may take, if its server has a limit."""
         place = self.place(name)
         server = self._upstreams[place.server].server if place else None
         return server.timeout if isinstance(server, RemoteServer) else None
@@ -139,7 +171,7 @@ class Router:
         await asyncio.gather(*self._ending)
 
     def _down(self, name: str) -> Upstream | None:
-        """The server that most likely has a tool of that name, and cannot be asked."""
+        """The server that most likely has a tool of that name, if it cannot be called."""
         alone = len(self._upstreams) == 1
         for upstream in self._upstreams.values():
             if not upstream.ready and (alone or name.startswith(f"{upstream.name}_")):
@@ -150,11 +182,11 @@ class Router:
         return {name: [tool.name for tool in one.tools] for name, one in self._upstreams.items()}
 
     async def _all_known(self) -> None:
-        """Wait until every server was ready, or has failed: once, and not again when one is started anew."""
+        """Wait until every server was ready once, or has failed."""
         await asyncio.gather(*(upstream.known.wait() for upstream in self.upstreams))
 
     async def _known(self, name: str) -> None:
-        """Wait until it can be said what a name means: no longer than its own server needs, if it has one."""
+        """Wait until the tool of a name is known: no longer than its own server needs, if it has one."""
         own = [upstream for upstream in self.upstreams if name.startswith(f"{upstream.name}_")]
         if name not in public_names(self._tool_names()):
             await asyncio.gather(*(upstream.settled.wait() for upstream in own))
@@ -178,49 +210,6 @@ class Router:
             listener()
 
 
-class RoutedTools:
-    """The same tools in nobody's format, for the box's own list."""
-
-    def __init__(self, router: Router) -> None:
-        self._router = router
-
-    async def knows(self, name: str) -> bool:
-        """Whether a server has a tool of that name, or would have if it were there."""
-        return await self._router.knows(name)
-
-    def missing(self) -> list[str]:
-        """Why some servers cannot be asked."""
-        return [one.unavailable() for one in self._router.upstreams if not one.ready]
-
-    async def tools(self, taken: Collection[str] = ()) -> list[Tool]:
-        """Those there are now; one whose name is taken has the longer name of one among several servers."""
-        from glovebox.protocol.tools.base import Tool
-
-        if not self._router.mounted:
-            return []
-        found = []
-        for public, tool in await self._router.tools():
-            name = public
-            if name in taken and (place := self._router.place(name)):
-                name = f"{place.server}_{place.tool}"
-            if name in taken:
-                continue
-            hints = tool.annotations
-            found.append(
-                Tool(
-                    name=name,
-                    description=tool.description or tool.title or "",
-                    input_schema=tool.input_schema,
-                    title=tool.title or "",
-                    read_only=bool(hints and hints.read_only_hint),
-                    destructive=not (hints and hints.destructive_hint is False),
-                    idempotent=bool(hints and hints.idempotent_hint),
-                    open_world=not (hints and hints.open_world_hint is False),
-                )
-            )
-        return found
-
-
 class Place(NamedTuple):
     """A tool of a server, by the names that both have for themselves."""
 
@@ -242,7 +231,7 @@ def public_names(tools: Mapping[str, Sequence[str]]) -> dict[str, Place]:
 
 
 def find(name: str, tools: Mapping[str, Sequence[str]]) -> Place | None:
-    """The tool that is meant: also by a name it had while there were more servers, or fewer."""
+    """The tool of a name, also of one that it had while there were more servers, or fewer."""
     if place := public_names(tools).get(name):
         return place
     places = [Place(server, tool) for server, own in tools.items() for tool in own]
@@ -253,8 +242,7 @@ def find(name: str, tools: Mapping[str, Sequence[str]]) -> Place | None:
     return same[0] if len(same) == 1 else None
 
 
-def unknown(name: str, known: Iterable[str]) -> str:
-    """What is said of a name that no tool has."""
+def _describe_unknown(name: str, known: Iterable[str]) -> str:
     import difflib
 
     near = difflib.get_close_matches(name, list(known), n=1)
@@ -272,8 +260,8 @@ _KNOWN: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 
 
-def observed(result: dict[str, Any]) -> str:
-    """A result, given as it is on the wire."""
+def result_json(result: dict[str, Any]) -> str:
+    """A result of the SDK as the contract's observation has it: each field, null where there is none."""
     return _json(
         {
             "meta": result.get("_meta"),
@@ -284,8 +272,8 @@ def observed(result: dict[str, Any]) -> str:
     )
 
 
-def failed(text: str) -> str:
-    """A call that came to no result."""
+def failure_json(text: str) -> str:
+    """The same for a call without a result."""
     return _json({"isError": True, "error": text, "content": []})
 
 
@@ -301,7 +289,7 @@ def _block(block: dict[str, Any]) -> dict[str, Any]:
     return {**{key: given.get(key) for key in known}, **given}
 
 
-def timed_out(name: str, seconds: float | None) -> str:
-    """What is said of a call that took too long."""
+def describe_timeout(name: str, seconds: float | None) -> str:
+    """The error of a call that took too long."""
     shown = int(seconds) if seconds is not None and float(seconds).is_integer() else seconds
     return f'Tool "{name}" timed out after {shown} seconds'

@@ -1,4 +1,4 @@
-"""The router as an MCP server: what clients of the box see of the servers behind it."""
+"""The router as an MCP server: tools, prompts and resources of all servers behind it."""
 
 from __future__ import annotations
 
@@ -8,89 +8,76 @@ import re
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import mcp_types
 import mcp_types as types
 from mcp.server.context import ServerRequestContext
 from mcp.shared.exceptions import MCPError
 
 from glovebox import __version__
 from glovebox.box.mcp.http_transport import Audience, ChangingServer
-from glovebox.box.mcp.router import Router, timed_out
+from glovebox.box.mcp.router import Router, describe_timeout
+from glovebox.box.mcp.transports import list_pages
 from glovebox.box.mcp.upstream import Unavailable, Upstream
 from glovebox.errors import UnknownTool
 
 if TYPE_CHECKING:
     from mcp.client.session import ClientSession
 
-
-def routing_server(router: Router, audience: Audience, others: Belongings) -> ChangingServer:
-    """A server of the SDK that passes everything on."""
-
-    async def tools(
-        ctx: ServerRequestContext[Any, Any], params: mcp_types.PaginatedRequestParams | None
-    ) -> mcp_types.ListToolsResult:
-        found = await router.tools()
-        audience.listed(ctx)
-        return mcp_types.ListToolsResult(
-            tools=[tool.model_copy(update={"name": name}) for name, tool in found]
-        )
-
-    async def call(
-        ctx: ServerRequestContext[Any, Any], params: mcp_types.CallToolRequestParams
-    ) -> mcp_types.CallToolResult:
-        return await called(router, params.name, params.arguments or {}, ctx)
-
-    return ChangingServer(
-        "glovebox",
-        version=__version__,
-        on_list_tools=tools,
-        on_call_tool=call,
-        on_list_prompts=others.prompts,
-        on_get_prompt=others.prompt,
-        on_list_resources=others.resources,
-        on_list_resource_templates=others.templates,
-        on_read_resource=others.read,
-        on_subscriptions_listen=audience.listening,
-    )
-
-
-async def called(
-    router: Router, name: str, arguments: dict[str, Any], ctx: ServerRequestContext[Any, Any]
-) -> mcp_types.CallToolResult:
-    """The result of a call; what goes wrong with its server is a result, too."""
-    asked = bool(ctx.meta and ctx.meta.get("progress_token") is not None)
-    try:
-        return await router.call(name, arguments, progress=ctx.session.report_progress if asked else None)
-    except UnknownTool as error:
-        return failed(str(error))
-    except TimeoutError:
-        return failed(timed_out(name, router.limit_of(name)))
-    except (MCPError, Unavailable) as error:
-        return failed(f"Error calling tool '{name}': {error}")
-
-
-def failed(text: str) -> mcp_types.CallToolResult:
-    """A result that says what went wrong."""
-    return mcp_types.CallToolResult(content=[mcp_types.TextContent(type="text", text=text)], is_error=True)
-
+Context = ServerRequestContext[Any, Any]
 
 _URI = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]*://)(.*)", re.DOTALL)
-_MOST_PAGES = 100
 
 T = TypeVar("T")
 PageT = TypeVar("PageT", bound=types.PaginatedResult)
 Ask = Callable[["ClientSession", types.PaginatedRequestParams], Awaitable[PageT]]
 
 
-class Belongings:
-    """Prompts and resources of all servers."""
+class RouterServer:
+    """Passes requests on to the servers: `server` is what a transport serves.
 
-    def __init__(self, router: Router, limit: float) -> None:
-        """`limit`: seconds that a server may take to list what it has."""
+    Prompts and resources are listed on request; a server that does not answer is left out.
+    """
+
+    def __init__(self, router: Router, audience: Audience, limit: float) -> None:
+        """`limit`: seconds that a server may take to list its prompts or resources."""
         self._router = router
+        self._audience = audience
         self._limit = limit
+        self.server = ChangingServer(
+            "glovebox",
+            version=__version__,
+            on_list_tools=self._tools,
+            on_call_tool=self._call,
+            on_list_prompts=self._prompts,
+            on_get_prompt=self._prompt,
+            on_list_resources=self._resources,
+            on_list_resource_templates=self._templates,
+            on_read_resource=self._read,
+            on_subscriptions_listen=audience.listening,
+        )
 
-    async def prompts(self, ctx: ServerRequestContext[Any, Any], params: Any) -> types.ListPromptsResult:
+    async def _tools(
+        self, ctx: Context, params: types.PaginatedRequestParams | None
+    ) -> types.ListToolsResult:
+        found = await self._router.sdk_tools()
+        self._audience.add(ctx)
+        return types.ListToolsResult(tools=[tool.model_copy(update={"name": name}) for name, tool in found])
+
+    async def _call(self, ctx: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
+        """Call a tool; an error of its server is a result, too."""
+        name = params.name
+        with_progress = ctx.meta and ctx.meta.get("progress_token") is not None
+        progress = ctx.session.report_progress if with_progress else None
+        try:
+            return await self._router.call(name, params.arguments or {}, progress=progress)
+        except UnknownTool as error:
+            text = str(error)
+        except TimeoutError:
+            text = describe_timeout(name, self._router.limit_of(name))
+        except (MCPError, Unavailable) as error:
+            text = f"Error calling tool '{name}': {error}"
+        return types.CallToolResult(content=[types.TextContent(type="text", text=text)], is_error=True)
+
+    async def _prompts(self, ctx: Context, params: Any) -> types.ListPromptsResult:
         found = await self._all(
             "prompts", lambda session, at: session.list_prompts(params=at), lambda page: page.prompts
         )
@@ -100,9 +87,7 @@ class Belongings:
         ]
         return types.ListPromptsResult(prompts=prompts)
 
-    async def prompt(
-        self, ctx: ServerRequestContext[Any, Any], params: types.GetPromptRequestParams
-    ) -> types.GetPromptResult:
+    async def _prompt(self, ctx: Context, params: types.GetPromptRequestParams) -> types.GetPromptResult:
         # The longest name first: `a_b_c` is rather `c` of `a_b` than `b_c` of `a`.
         for upstream in sorted(self._router.upstreams, key=lambda one: len(one.name), reverse=True):
             if self._alone or params.name.startswith(f"{upstream.name}_"):
@@ -111,7 +96,7 @@ class Belongings:
                 return await session.get_prompt(name, params.arguments)
         raise MCPError(types.INVALID_PARAMS, f"Unknown prompt: {params.name}")
 
-    async def resources(self, ctx: ServerRequestContext[Any, Any], params: Any) -> types.ListResourcesResult:
+    async def _resources(self, ctx: Context, params: Any) -> types.ListResourcesResult:
         found = await self._all(
             "resources", lambda session, at: session.list_resources(params=at), lambda page: page.resources
         )
@@ -121,9 +106,7 @@ class Belongings:
         ]
         return types.ListResourcesResult(resources=resources)
 
-    async def templates(
-        self, ctx: ServerRequestContext[Any, Any], params: Any
-    ) -> types.ListResourceTemplatesResult:
+    async def _templates(self, ctx: Context, params: Any) -> types.ListResourceTemplatesResult:
         found = await self._all(
             "resources",
             lambda session, at: session.list_resource_templates(params=at),
@@ -135,9 +118,7 @@ class Belongings:
         ]
         return types.ListResourceTemplatesResult(resource_templates=templates)
 
-    async def read(
-        self, ctx: ServerRequestContext[Any, Any], params: types.ReadResourceRequestParams
-    ) -> types.ReadResourceResult:
+    async def _read(self, ctx: Context, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
         for upstream in self._router.upstreams:
             uri = params.uri if self._alone else _without(upstream.name, params.uri)
             if uri is not None:
@@ -160,7 +141,7 @@ class Belongings:
     async def _all(
         self, kind: str, ask: Ask[PageT], items: Callable[[PageT], Sequence[T]]
     ) -> list[tuple[Upstream, T]]:
-        """What all servers have of a kind: `ask` gets a page of one of them, with these `items`."""
+        """The prompts or resources of all servers: `ask` gets a page of one server, with these `items`."""
         upstreams = self._router.upstreams
         await asyncio.gather(*(upstream.known.wait() for upstream in upstreams))
         pages = await asyncio.gather(*(self._pages(upstream, kind, ask) for upstream in upstreams))
@@ -175,17 +156,12 @@ class Belongings:
         pages: list[PageT] = []
         if not upstream.ready:
             return pages
-        cursor: str | None = None
         with contextlib.suppress(Unavailable, MCPError, TimeoutError, ValueError):
             session = await upstream.session()
-            if getattr(session.server_capabilities, kind, None) is None:
-                return pages
-            async with asyncio.timeout(self._limit):
-                while len(pages) < _MOST_PAGES:
-                    pages.append(await ask(session, types.PaginatedRequestParams(cursor=cursor)))
-                    cursor = pages[-1].next_cursor
-                    if not cursor:
-                        break
+            if getattr(session.server_capabilities, kind, None) is not None:
+                async with asyncio.timeout(self._limit):
+                    async for page in list_pages(lambda at: ask(session, at)):
+                        pages.append(page)
         return pages
 
 
@@ -197,7 +173,7 @@ async def _session(upstream: Upstream) -> ClientSession:
 
 
 def _without(server: str, uri: str) -> str | None:
-    """The address as that server has it; None if it is another's."""
+    """The address as that server knows it; None if it is another server's."""
     parts = _URI.match(uri)
     if parts is None or not parts[2].startswith(f"{server}/"):
         return None

@@ -1,4 +1,4 @@
-"""`python -m glovebox.box.browser.worker SETUP`: drives Chromium for whoever connects to its socket."""
+"""`python -m glovebox.box.browser.worker SETUP`: drives Chromium for a server, over a Unix socket."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from glovebox.box.browser.chromium import Setup
 from glovebox.box.browser.worker.driver import Driver, NoChromium
 from glovebox.decoding import decode_json
 
-#: Pictures that a watcher has not read yet are not worth keeping.
+#: Bytes that wait to be read; with more, pictures are dropped.
 _BACKLOG = 8 << 20
 
 
 class Server:
-    """Serves one server at a time: the newest that has connected."""
+    """Answers one server at a time: the one that has connected last."""
 
     def __init__(self, setup: Setup) -> None:
         self._setup = setup
-        self._driver = Driver(setup, self._tell)
+        self._driver = Driver(setup, self._send)
         self._writer: asyncio.StreamWriter | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def run(self) -> int:
-        """Serve until told to end: the exit status."""
+        """Serve until a signal; returns the exit status."""
         ending = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             asyncio.get_running_loop().add_signal_handler(number, ending.set)
@@ -51,7 +51,7 @@ class Server:
             self._writer.close()
         self._writer = writer
         self._driver.watch(False)
-        self._tell(wire.Ready(version=self._driver.version))
+        self._send(wire.Ready(version=self._driver.version))
         messages = wire.Reader(wire.Request)
         with contextlib.suppress(ConnectionError):
             while True:
@@ -61,29 +61,31 @@ class Server:
             self._writer = None
             self._driver.watch(False)
 
-    def _start(self, asked: wire.Request) -> None:
-        if isinstance(asked, wire.Cast):
-            self._driver.watch(asked.on)
+    def _start(self, request: wire.Request) -> None:
+        if isinstance(request, wire.Cast):
+            self._driver.watch(request.on)
             return
-        task = asyncio.get_running_loop().create_task(self._answer(asked))
+        task = asyncio.get_running_loop().create_task(self._answer(request))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _answer(self, asked: wire.BrowserStep | wire.Observe | wire.Survey) -> None:
+    async def _answer(self, request: wire.BrowserStep | wire.Observe | wire.Survey) -> None:
         try:
-            match asked:
+            match request:
                 case wire.BrowserStep():
-                    self._tell(await self._driver.step(asked))
+                    self._send(await self._driver.step(request))
                 case wire.Observe():
-                    self._tell(await self._driver.look(asked))
+                    self._send(await self._driver.look(request))
                 case wire.Survey():
-                    self._tell(await self._driver.survey(asked))
+                    self._send(await self._driver.survey(request))
         except TimeoutError:
-            self._tell(wire.BrowserFailure(id=asked.id, text="Browser environment took too long to respond."))
+            self._send(
+                wire.BrowserFailure(id=request.id, text="Browser environment took too long to respond.")
+            )
         except (PlaywrightError, NoChromium, ValueError, OSError) as error:
-            self._tell(wire.BrowserFailure(id=asked.id, text=f"{type(error).__name__}: {error}"))
+            self._send(wire.BrowserFailure(id=request.id, text=f"{type(error).__name__}: {error}"))
 
-    def _tell(self, reply: wire.Reply) -> None:
+    def _send(self, reply: wire.Reply) -> None:
         writer = self._writer
         if writer is None or writer.is_closing():
             return

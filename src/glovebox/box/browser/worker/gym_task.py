@@ -29,7 +29,7 @@ from glovebox.box.browser.wire import (
     Survey,
     replace_surrogates,
 )
-from glovebox.box.browser.worker.downloads import save
+from glovebox.box.browser.worker.downloads import save_screenshot
 from glovebox.box.browser.worker.page.text import html_text
 
 # BrowserGym has no types.
@@ -239,7 +239,7 @@ def _seen(request: BrowserStep, seen: Mapping[str, Any], messages: list[str], se
         focused_element_bid=seen["focused_element_bid"] or "",
         screenshot=screenshot,
         set_of_marks=_png(_showing.overlay_som(seen["screenshot"], properties)) if marked else screenshot,
-        screenshot_path=save(screenshot, setup.workspace),
+        screenshot_path=save_screenshot(screenshot, setup.workspace),
         error=replace_surrogates(seen["last_action_error"]),
         text=_page_text(seen["dom_object"], limit) if request.as_text else "",
         tree=tree,

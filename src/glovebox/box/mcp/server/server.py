@@ -83,7 +83,7 @@ class BoxServer:
         self, context: Context, params: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
         tools = await self._toolbox.tools()
-        self._audience.listed(context)
+        self._audience.add(context)
         return types.ListToolsResult(tools=[_described(tool) for tool in tools])
 
     async def _call_tool(self, context: Context, params: types.CallToolRequestParams) -> types.CallToolResult:

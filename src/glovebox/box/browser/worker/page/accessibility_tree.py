@@ -26,7 +26,7 @@ class FrameTree(NamedTuple):
     prefix: str
 
 
-def merged(trees: Sequence[FrameTree], owners: Mapping[str, tuple[int, int]]) -> list[Node]:
+def merge_trees(trees: Sequence[FrameTree], owners: Mapping[str, tuple[int, int]]) -> list[Node]:
     """All frames as one tree: the root of each hangs under the node of the frame element that holds it.
 
     `owners` tells, by frame id, which of the trees that element is in, and its backend node id. The trees
@@ -56,7 +56,7 @@ def _placed(node: Node, prefix: str, root: str | None) -> Node:
     return placed
 
 
-def with_bids(nodes: Sequence[Node], bids: Mapping[int, str], marker: str) -> None:
+def write_bids(nodes: Sequence[Node], bids: Mapping[int, str], marker: str) -> None:
     """Write the ids of elements into their nodes, and remove the descriptions that only marked elements.
 
     What Chromium itself puts into an element, the fields of a date say, is marked with it and has its id.

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 from playwright.async_api import CDPSession, Page
 from playwright.async_api import Error as PlaywrightError
 
-from glovebox.box.browser.worker.page.accessibility_tree import FrameTree, merged, tree_text, with_bids
+from glovebox.box.browser.worker.page.accessibility_tree import FrameTree, merge_trees, tree_text, write_bids
 from glovebox.box.browser.worker.page.documents import DESCRIPTION, Document, Documents, FrameOwner, Marked
 from glovebox.box.browser.worker.page.elements import bids_of, clickable_of, element_properties
-from glovebox.box.browser.worker.page.overlay import ElementMark, with_marks
+from glovebox.box.browser.worker.page.overlay import ElementMark, draw_marks
 from glovebox.box.browser.worker.page.text import page_text
 
 #: A page that changes while it is looked at is looked at again.
@@ -77,7 +77,7 @@ class PageObserver:
     def _with_marks(self, screenshot: bytes, marks: list[ElementMark]) -> bytes:
         """The set of marks; for a page that looks as it did last time, the same one. Takes its time."""
         if self._drawn is None or self._drawn[:2] != (screenshot, marks):
-            self._drawn = (screenshot, marks, with_marks(screenshot, marks))
+            self._drawn = (screenshot, marks, draw_marks(screenshot, marks))
         return self._drawn[2]
 
     async def _repeatedly(self, *, with_trees: bool, raw: bool) -> _Found:
@@ -204,7 +204,7 @@ def _whole_tree(found: _Found) -> list[dict[str, Any]]:
     places = _places(found)
     trees = []
     for document, nodes in zip(found.documents, found.trees, strict=True):
-        with_bids(nodes, bids_of(found.snapshots[document.session]), DESCRIPTION)
+        write_bids(nodes, bids_of(found.snapshots[document.session]), DESCRIPTION)
         prefix = "" if document.session == 0 else f"{document.session}."
         trees.append(FrameTree(document.frame_id, nodes, prefix))
     owners = {
@@ -212,7 +212,7 @@ def _whole_tree(found: _Found) -> list[dict[str, Any]]:
         for document in found.documents
         if document.owner is not None and document.owner in places
     }
-    return merged(trees, owners)
+    return merge_trees(trees, owners)
 
 
 def _places(found: _Found) -> dict[FrameOwner, int]:

@@ -36,7 +36,7 @@ class ElementMark(NamedTuple):
     height: float
 
 
-def with_marks(png: bytes, marks: Sequence[ElementMark]) -> bytes:
+def draw_marks(png: bytes, marks: Sequence[ElementMark]) -> bytes:
     """A picture with marks drawn over it; both are PNG. Elements that are too small to see get no mark."""
     drawn = [mark for mark in marks if _can_be_seen(mark)]
     if not drawn:
