@@ -34,7 +34,7 @@ class JupyterOptions(Message):
 
     #: The kernelspec of the main kernel and of those that are opened by name.
     kernel: str = kernelspecs.PYTHON
-    #: The interpreter of `python3`, which must have ipykernel; empty for the one that runs the box.
+    #: The interpreter of `python3`, which must have ipykernel; empty for that of the box.
     python: str = ""
     #: Sockets in a private directory, or ports on loopback.
     transport: Literal["ipc", "tcp"] = "ipc"

@@ -1,4 +1,4 @@
-"""Text files as the functions read them, and how they say what went wrong."""
+"""Text files: shown in a window, searched, and found by name."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import ParamSpec
 
 Params = ParamSpec("Params")
 
-#: How much of a file tells whether it is binary.
+#: A file with a NUL in this many bytes at its beginning is binary.
 _SAMPLE = 8192
 
 
@@ -19,20 +19,20 @@ class Trouble(Exception):
 
 
 def telling(function: Callable[Params, None]) -> Callable[Params, None]:
-    """Let the function print its trouble: an agent is told what went wrong, not where in the code."""
+    """Print the error of a function instead of a traceback."""
 
     @functools.wraps(function)
-    def told(*args: Params.args, **kwargs: Params.kwargs) -> None:
+    def printing(*args: Params.args, **kwargs: Params.kwargs) -> None:
         try:
             function(*args, **kwargs)
         except Trouble as trouble:
             print(f"ERROR: {trouble}")
 
-    return told
+    return printing
 
 
 def expect_file(path: object) -> str:
-    """The path of an existing file; whatever else is passed is called by its name."""
+    """The path of an existing file."""
     name = os.fspath(path) if isinstance(path, os.PathLike) else path
     if not isinstance(name, str) or not os.path.isfile(name):
         raise Trouble(f"File {path} not found.")
