@@ -90,7 +90,7 @@ class Worker:
 
     def receive(self) -> Any:
         assert self._connection is not None
-        return wire.Reader(wire.Reply).receive(self._connection)
+        return wire.MessageReader(wire.Reply).receive(self._connection)
 
     def ask(self, message: BrowserStep | Observe | Survey) -> Any:
         self.send(message)

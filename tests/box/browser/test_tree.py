@@ -16,8 +16,8 @@ from glovebox.box.browser.worker.page.accessibility_tree import (
     tree_text,
     write_bids,
 )
-from glovebox.box.browser.worker.page.elements import bids_of, clickable_of, frame_owners
-from tests.box.browser.test_elements import MARKER, PAGES, captured
+from glovebox.box.browser.worker.page.elements import bids_of, clickable_of
+from tests.box.browser.test_elements import MARKER, PAGES, captured, frame_owners
 
 _browsergym: Any = import_module("browsergym.utils.obs")
 _UNLIMITED = 10**9

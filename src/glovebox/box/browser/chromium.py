@@ -29,7 +29,7 @@ class BrowserOptions(Message):
     settle: float = 0.1
     #: The most characters of an accessibility tree, or of a page's text.
     tree_limit: int = 400_000
-    #: The interpreter of the process that drives Chromium; empty for the one that runs the box.
+    #: The interpreter of the process that drives Chromium; empty for that of the box.
     python: str = ""
 
 

@@ -36,7 +36,7 @@ Listener = Callable[[wire.Frame | wire.Crashed], None]
 
 
 class BrowserProcess:
-    """A process that runs and listens, until it is lost."""
+    """A process that runs and listens, until it is lost. Its requests raise BrowserError if they fail."""
 
     def __init__(self, kept: ServiceProcess, streams: Streams, version: str, listener: Listener) -> None:
         self.kept = kept
@@ -79,7 +79,7 @@ class BrowserProcess:
             reader, writer = await connect(kept, "s", limit, _BUFFER)  # it listens when Chromium runs
             try:
                 async with asyncio.timeout(limit):
-                    ready = await wire.Reader(wire.Reply).read(reader)
+                    ready = await wire.MessageReader(wire.Reply).read(reader)
             except OSError:
                 writer.close()
                 raise
@@ -88,41 +88,20 @@ class BrowserProcess:
         return cls(kept, (reader, writer), ready.version, listener)
 
     async def step(self, actions: str, *, as_text: bool, raw: bool) -> wire.Seen | wire.TextReply:
-        """Carry out calls, and observe the page.
-
-        Raises:
-            BrowserError: it cannot be observed.
-        """
         step = wire.BrowserStep(id=next(self._ids), actions=actions, as_text=as_text, raw=raw)
-        reply = await self._ask(step)
-        if isinstance(reply, wire.Seen | wire.TextReply):
-            return reply
-        raise _unexpected(reply)
+        reply: wire.Seen | wire.TextReply = await self._ask(step, wire.Seen, wire.TextReply)
+        return reply
 
     async def look(self, kind: Literal["png", "jpeg"]) -> wire.Picture:
-        """A picture of the active page.
-
-        Raises:
-            BrowserError: there is none.
-        """
-        reply = await self._ask(wire.Observe(id=next(self._ids), format=kind))
-        if isinstance(reply, wire.Picture):
-            return reply
-        raise _unexpected(reply)
+        picture: wire.Picture = await self._ask(wire.Observe(id=next(self._ids), format=kind), wire.Picture)
+        return picture
 
     async def survey(self) -> wire.OpenTabs:
-        """List the open pages.
+        tabs: wire.OpenTabs = await self._ask(wire.Survey(id=next(self._ids)), wire.OpenTabs)
+        return tabs
 
-        Raises:
-            BrowserError: they cannot be listed.
-        """
-        reply = await self._ask(wire.Survey(id=next(self._ids)))
-        if isinstance(reply, wire.OpenTabs):
-            return reply
-        raise _unexpected(reply)
-
-    async def _ask(self, request: wire.BrowserStep | wire.Observe | wire.Survey) -> wire.Reply:
-        """Send a request, and wait for the reply.
+    async def _ask(self, request: wire.BrowserStep | wire.Observe | wire.Survey, *kinds: type) -> Any:
+        """Send a request, and wait for a reply of these kinds.
 
         Raises:
             BrowserError: it failed, or the process has ended.
@@ -140,6 +119,8 @@ class BrowserProcess:
             self._asked.pop(request.id, None)
         if isinstance(reply, wire.BrowserFailure):
             raise BrowserError(reply.text)
+        if not isinstance(reply, kinds):
+            raise BrowserError(f"The browser's process answered with {type(reply).__name__}.")
         return reply
 
     def cast(self, on: bool) -> None:
@@ -159,7 +140,7 @@ class BrowserProcess:
         await self.kept.close()
 
     async def _read(self) -> None:
-        messages = wire.Reader(wire.Reply)
+        messages = wire.MessageReader(wire.Reply)
         try:
             while True:
                 reply = await messages.read(self._reader)
@@ -175,10 +156,6 @@ class BrowserProcess:
     def _lose(self) -> None:
         if not self.lost.done():
             self.lost.set_result(None)
-
-
-def _unexpected(reply: wire.Reply) -> BrowserError:
-    return BrowserError(f"The browser's process answered with {type(reply).__name__}.")
 
 
 def _fill_in(setup: Setup, directory: str) -> Setup:

@@ -182,7 +182,7 @@ def replace_surrogates(value: Any) -> Any:
     return value
 
 
-class Reader:
+class MessageReader:
     """Reads messages from the other side."""
 
     def __init__(self, kinds: Any) -> None:

@@ -277,7 +277,7 @@ class McpOptions(Message):
 KEYS = ("mcpServers", "profiles", "profile")
 
 
-class McpConfig(Message):
+class ConfigFile(Message):
     """Servers and named sets of them."""
 
     servers: dict[str, Server] = {}
@@ -299,7 +299,7 @@ class McpConfig(Message):
         return [self.servers[name] for name in self.profiles[profile]]
 
 
-def load(path: str) -> McpConfig:
+def load(path: str) -> ConfigFile:
     """The configuration in a file; one that ends with `.toml` is TOML. Blocks.
 
     Raises:
@@ -319,7 +319,7 @@ def load(path: str) -> McpConfig:
         raise BadMcpConfig(f"{path}: {error}") from error
 
 
-def parse(given: Any) -> McpConfig:
+def parse(given: Any) -> ConfigFile:
     """The configuration in an object.
 
     Raises:
@@ -345,7 +345,7 @@ def parse(given: Any) -> McpConfig:
     begin = given.get("profile", "")
     if begin and begin not in profiles:
         raise BadMcpConfig(f"profile: there is no profile {begin!r}")
-    return McpConfig(servers=servers, profiles=profiles, profile=begin)
+    return ConfigFile(servers=servers, profiles=profiles, profile=begin)
 
 
 def write(path: str, servers: Sequence[Server]) -> None:

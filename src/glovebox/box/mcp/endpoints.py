@@ -1,4 +1,4 @@
-"""What is served of MCP servers: the mounts of the contract, and how the servers are."""
+"""MCP over HTTP: the mounts of the contract, and the states of the servers."""
 
 from __future__ import annotations
 
@@ -33,15 +33,22 @@ _RPC = {"type": "object", "properties": {"jsonrpc": {"const": "2.0"}, "method": 
 
 
 class McpUpdate(Message):
-    """What became of a new list of MCP servers."""
+    """The answer to a new list of MCP servers."""
 
     detail: str
     router_error_log: str
 
 
 def mcp_endpoints(plugin: McpPlugin) -> list[Endpoint]:
-    """Everything."""
-    return [_update(plugin), *_mounts(plugin), *_own(plugin), *_servers(plugin), *_profiles(plugin)]
+    """All endpoints of the plugin."""
+    return [
+        _update(plugin),
+        *_mounts(plugin),
+        *_own(plugin),
+        *_servers(plugin),
+        *_server(plugin),
+        *_profiles(plugin),
+    ]
 
 
 def _update(plugin: McpPlugin) -> Endpoint:
@@ -73,7 +80,7 @@ def _update(plugin: McpPlugin) -> Endpoint:
 
 
 def _mounts(plugin: McpPlugin) -> list[Endpoint]:
-    """The aggregated servers. Clients show the key twice here: in the header of the box, and as a bearer."""
+    """The aggregated servers. Clients send the key twice here: in the header of the box, and as a bearer."""
 
     def guarded(answer: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
         async def handle(request: Request) -> Response:
@@ -155,6 +162,22 @@ def _servers(plugin: McpPlugin) -> list[Endpoint]:
         await plugin.put(given)
         return json_response(plugin.report())
 
+    return [
+        Endpoint(
+            "GET", "/mcp/servers", every, "The MCP servers of the box and how they are",
+            {200: Reply("All of them, in their order.", McpServers)},
+        ),
+        Endpoint(
+            "PUT", "/mcp/servers", replace, "Replace the posted MCP servers, addresses included",
+            {200: Reply("The list is in force.", McpServers),
+             422: Reply("A rule is broken.", ErrorBody)},
+            body={"type": "object", "required": ["mcpServers"],
+                  "properties": {"mcpServers": {"type": "object"}}},
+        ),
+    ]  # fmt: skip
+
+
+def _server(plugin: McpPlugin) -> list[Endpoint]:
     async def one(request: Request) -> Response:
         return json_response(plugin.router.upstream(request.path_params["name"]).info())
 
@@ -171,17 +194,6 @@ def _servers(plugin: McpPlugin) -> list[Endpoint]:
     info = Reply("The server.", McpServerInfo)
     unknown = Reply("No server has that name.", ErrorBody)
     return [
-        Endpoint(
-            "GET", "/mcp/servers", every, "The MCP servers of the box and how they are",
-            {200: Reply("All of them, in their order.", McpServers)},
-        ),
-        Endpoint(
-            "PUT", "/mcp/servers", replace, "Replace the posted MCP servers, addresses included",
-            {200: Reply("The list is in force.", McpServers),
-             422: Reply("A rule is broken.", ErrorBody)},
-            body={"type": "object", "required": ["mcpServers"],
-                  "properties": {"mcpServers": {"type": "object"}}},
-        ),
         Endpoint(
             "GET", "/mcp/servers/{name}", one, "An MCP server and how it is",
             {200: info, 404: unknown}, path_parameters=path,

@@ -44,7 +44,7 @@ class McpPlugin(Plugin):
         self.router = Router(keeper=lambda: context.keeper, threads=context.threads, options=self._options)
         context.services.routed = self.router
         self._posted: list[Server] = []
-        self._config = config.McpConfig()
+        self._config = config.ConfigFile()
         self._profile = ""
         self._router_server = Supervised(self._serve_router)
         self._box_server = Supervised(self._serve_box)

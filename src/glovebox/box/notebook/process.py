@@ -26,7 +26,6 @@ from glovebox.box.threads import Threads
 from glovebox.errors import NotebookError
 
 if TYPE_CHECKING:
-    from glovebox.box.notebook.cells import CellLogs
     from glovebox.box.notebook.supervisor import KernelState
 
 log = logging.getLogger(__name__)
@@ -59,7 +58,6 @@ class KernelContext:
     events: EventLog
     threads: Threads
     oom: OomWatch
-    records: CellLogs
     state: KernelState
     transport: Literal["ipc", "tcp"]
     #: The code that Python kernels run first; blocks.

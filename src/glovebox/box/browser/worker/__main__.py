@@ -21,7 +21,7 @@ _BACKLOG = 8 << 20
 
 
 class Server:
-    """Answers one server at a time: the one that has connected last."""
+    """Answers the server that has connected last."""
 
     def __init__(self, setup: Setup) -> None:
         self._setup = setup
@@ -52,7 +52,7 @@ class Server:
         self._writer = writer
         self._driver.watch(False)
         self._send(wire.Ready(version=self._driver.version))
-        messages = wire.Reader(wire.Request)
+        messages = wire.MessageReader(wire.Request)
         with contextlib.suppress(ConnectionError):
             while True:
                 self._start(await messages.read(reader))

@@ -40,7 +40,7 @@ _showing: Any = import_module("browsergym.utils.obs")
 
 #: The limit of Playwright's calls in milliseconds. Agents are measured with it, so it is no option.
 _CALL_LIMIT = 100_000
-#: Who speaks when an agent says something to the user.
+#: The roles of messages of the agent to the user.
 _AGENT_ROLES = ("assistant", "infeasible")
 
 #: What an environment or a task raises when it fails: their own errors, and Python's for what they are not
@@ -62,7 +62,7 @@ FAILURES: tuple[type[Exception], ...] = (
 
 
 class Goal(NamedTuple):
-    """What an agent is to do."""
+    """The goal of the task."""
 
     text: str
     images: list[str]
@@ -128,7 +128,7 @@ class Task:
         )
 
     def survey(self, request: Survey) -> OpenTabs:
-        """Say which pages are open, also when Chromium has ended."""
+        """List the open pages, also when Chromium has ended."""
         try:
             active = self._page()
             pages = self._context.pages
@@ -169,15 +169,15 @@ class Task:
 
     def _page(self) -> Page:
         """The active page. It may have closed itself since the last step."""
-        self._context.cookies()  # Playwright hears of what happened only while something is asked
+        self._context.cookies()  # Playwright handles events only during a call
         page: Page = self._gym.page
         return self._context.pages[-1] if page.is_closed() else page
 
 
 class TaskChat:
-    """What agent, user and task said to each other.
+    """The messages of agent, user and task.
 
-    Stands in for BrowserGym's, which shows it in a second browser that nobody sees.
+    Replaces BrowserGym's, which shows it in a second, invisible browser.
     """
 
     def __init__(self, headless: bool, **_: object) -> None:

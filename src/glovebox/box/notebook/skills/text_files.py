@@ -75,7 +75,7 @@ def printable(path: str) -> str:
 SIZE = 100
 
 
-class OpenFile:
+class FileWindow:
     """Which file is open in this process, and at what line."""
 
     def __init__(self) -> None:
@@ -89,7 +89,7 @@ class OpenFile:
         return self.path
 
 
-OPEN = OpenFile()
+OPEN = FileWindow()
 
 
 @telling
