@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from glovebox.errors import BadMcpConfig, NotFound, RequestError, TooDeep
 from glovebox.http.bodies import json_body
@@ -18,7 +19,10 @@ from glovebox.protocol.base import Message
 from glovebox.protocol.mcp import McpLog, McpServerInfo, McpServers
 
 if TYPE_CHECKING:
+    from glovebox.box.mcp.http_transport import HttpServer
     from glovebox.box.mcp.plugin import McpPlugin
+
+Answer = Callable[[Request], Awaitable[Response]]
 
 EVENTS = "text/event-stream"
 #: Where clients of server-sent events connect, and where they post.
@@ -37,6 +41,17 @@ class McpUpdate(Message):
 
     detail: str
     router_error_log: str
+
+
+class Delegated(Response):
+    """A response that another application gives."""
+
+    def __init__(self, application: ASGIApp) -> None:
+        super().__init__()
+        self._application = application
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._application(scope, receive, send)
 
 
 def mcp_endpoints(plugin: McpPlugin) -> list[Endpoint]:
@@ -82,7 +97,7 @@ def _update(plugin: McpPlugin) -> Endpoint:
 def _mounts(plugin: McpPlugin) -> list[Endpoint]:
     """The aggregated servers. Clients send the key twice here: in the header of the box, and as a bearer."""
 
-    def guarded(answer: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
+    def mount(application: Callable[[HttpServer, str], ASGIApp], messages: str = "") -> Answer:
         async def handle(request: Request) -> Response:
             if not plugin.router.mounted:
                 return error_response(404, NotFound("Not Found"))
@@ -91,7 +106,7 @@ def _mounts(plugin: McpPlugin) -> list[Endpoint]:
                 return Response(
                     _UNAUTHORIZED, 401, {"WWW-Authenticate": _CHALLENGE}, media_type="application/json"
                 )
-            return await answer(request)
+            return Delegated(application(await plugin.router_server.get(), messages))
 
         return handle
 
@@ -99,16 +114,18 @@ def _mounts(plugin: McpPlugin) -> list[Endpoint]:
         401: Reply("The bearer token is missing or wrong.", {"type": "object"}),
         404: Reply("There is no MCP server, or no such session.", ErrorBody),
     }
-    mounts = []
+    mounts: list[Endpoint] = []
     for path, messages in STREAMS.items():
+        events = mount(lambda server, path: server.events(path), messages)
+        posts = mount(lambda server, path: server.posts(path), messages)
         mounts += [
             Endpoint(
-                "GET", path, guarded(plugin.events(messages)), "The tools of all MCP servers, over SSE",
+                "GET", path, events, "The tools of all MCP servers, over SSE",
                 {200: Reply("Server-sent events of MCP's older transport.", {"type": "string"}, EVENTS),
                  **answers},
             ),
             Endpoint(
-                "POST", messages, guarded(plugin.posts(messages)), "A message of a client over SSE",
+                "POST", messages, posts, "A message of a client over SSE",
                 {202: Reply("Accepted; the answer comes as an event.", {"type": "string"}, "text/plain"),
                  400: Reply("No session is named, or not properly.", {"type": "string"}, "text/plain"),
                  **answers},
@@ -116,17 +133,18 @@ def _mounts(plugin: McpPlugin) -> list[Endpoint]:
                 body=_RPC,
             ),
         ]  # fmt: skip
-    streamable = guarded(plugin.streamable)
+    streamable = mount(lambda server, _: server.streamable)
     return [*mounts, *_streamable(ROUTER, streamable, "The tools of all MCP servers", answers)]
 
 
 def _own(plugin: McpPlugin) -> list[Endpoint]:
-    return _streamable(BOX, plugin.own, "The box itself as an MCP server", {})
+    async def own(request: Request) -> Response:
+        return Delegated((await plugin.box_server.get()).streamable)
+
+    return _streamable(BOX, own, "The box itself as an MCP server", {})
 
 
-def _streamable(
-    path: str, handle: Callable[[Request], Awaitable[Response]], summary: str, answers: dict[int, Reply]
-) -> list[Endpoint]:
+def _streamable(path: str, handle: Answer, summary: str, answers: dict[int, Reply]) -> list[Endpoint]:
     """The three methods of streamable HTTP."""
     message = Reply("An MCP message, or a stream of them.", {"type": "object"})
     wrong = Reply("Not what the protocol asks for.", {"type": "object"})

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
-
-from starlette.requests import Request
-from starlette.responses import Response
-from starlette.types import ASGIApp, Receive, Scope, Send
 
 from glovebox.box.executor import Call, Handler
 from glovebox.box.mcp import config
@@ -27,8 +23,6 @@ from glovebox.protocol.observations import MCPObservation
 if TYPE_CHECKING:
     from glovebox.box.mcp.http_transport import HttpServer
 
-Answers = Callable[[Request], Awaitable[Response]]
-
 
 class McpPlugin(Plugin):
     """Brings the tools of MCP servers into the box. The SDK is loaded when it is first needed."""
@@ -46,8 +40,9 @@ class McpPlugin(Plugin):
         self._posted: list[Server] = []
         self._config = config.ConfigFile()
         self._profile = ""
-        self._router_server = Supervised(self._serve_router)
-        self._box_server = Supervised(self._serve_box)
+        #: The router and the box itself as MCP servers.
+        self.router_server = Supervised(self._serve_router)
+        self.box_server = Supervised(self._serve_box)
 
     def handlers(self) -> Iterable[Handler]:
         return [self.call_tool_mcp]
@@ -76,7 +71,7 @@ class McpPlugin(Plugin):
     async def stop(self) -> None:
         """End all sessions and servers."""
         self.router.forget_listeners()
-        for supervised in (self._router_server, self._box_server):
+        for supervised in (self.router_server, self.box_server):
             await supervised.stop()
             served, supervised.current = supervised.current, None
             if served is not None:
@@ -147,30 +142,6 @@ class McpPlugin(Plugin):
             profiles=self._config.profiles,
         )
 
-    async def streamable(self, request: Request) -> Response:
-        """The router over streamable HTTP."""
-        return Delegated((await self._router_server.get()).streamable)
-
-    def events(self, messages: str) -> Answers:
-        """The router over server-sent events, for clients that post to that path."""
-
-        async def answer(request: Request) -> Response:
-            return Delegated((await self._router_server.get()).events(messages))
-
-        return answer
-
-    def posts(self, messages: str) -> Answers:
-        """Takes the messages of these clients."""
-
-        async def answer(request: Request) -> Response:
-            return Delegated((await self._router_server.get()).posts(messages))
-
-        return answer
-
-    async def own(self, request: Request) -> Response:
-        """The box itself over streamable HTTP."""
-        return Delegated((await self._box_server.get()).streamable)
-
     async def _serve_box(self) -> HttpServer:
         await self.context.threads.run(load_sdk)
         from glovebox.box.mcp.http_transport import HttpServer
@@ -213,14 +184,3 @@ class McpPlugin(Plugin):
 
     def _file(self) -> str | None:
         return self.context.keeper.state_file("mcp-servers")
-
-
-class Delegated(Response):
-    """A response that another application gives."""
-
-    def __init__(self, application: ASGIApp) -> None:
-        super().__init__()
-        self._application = application
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await self._application(scope, receive, send)

@@ -107,8 +107,10 @@ class NamedKernel:
             if not work.done() and not cell.started:  # its caller does not wait any more
                 work.cancel()
                 cell.ends("interrupted", "it was given up before its turn")
+        if work.cancelled():
+            raise NotebookError("The kernel is no longer served.")
         if work.done():
-            _raise_problem(work)
+            work.result()
             return None
         assert timeout is not None
         if cell.started:
@@ -238,9 +240,3 @@ def _asks_to_end(answer: dict[str, Any]) -> bool:
     payload = answer.get("payload")
     entries = payload if isinstance(payload, list) else []
     return any(entry.get("source") == "ask_exit" and not entry.get("keepkernel") for entry in entries)
-
-
-def _raise_problem(work: asyncio.Task[None]) -> None:
-    if work.cancelled():
-        raise NotebookError("The kernel is no longer served.")
-    work.result()
