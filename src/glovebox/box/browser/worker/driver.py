@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from playwright.async_api import (
+    Browser,
     BrowserContext,
     CDPSession,
     Download,
@@ -27,6 +28,7 @@ from glovebox.box.browser.worker.actions import PageActions
 from glovebox.box.browser.worker.downloads import Downloads, save_screenshot
 from glovebox.box.browser.worker.page.observer import PageObserver, PageSnapshot
 from glovebox.box.browser.worker.tabs import NetworkActivity, Tabs, downloads_directory, wait_for_documents
+from glovebox.box.supervised import Supervised
 
 _CRASHED = "Chromium has crashed and is started again; its pages are gone."
 #: Addresses and messages of pages can be of any length.
@@ -41,16 +43,15 @@ class Driver:
     def __init__(self, setup: Setup, send: Callable[[wire.Reply], None]) -> None:
         self._setup = setup
         self._send = send
-        self._chromium = Chromium(setup, self._ended)
-        self._running: _Running | None = None
+        self.version = ""
+        self._pid = 0
+        self._playwright: Playwright | None = None
+        self._context: BrowserContext | None = None
+        self._supervised = Supervised(self._start)
         self._downloads = Downloads(setup.workspace)
         self._watched = False
         self._stopping = False
         self._turn = asyncio.Lock()
-
-    @property
-    def version(self) -> str:
-        return self._chromium.version
 
     async def start(self) -> _Running:
         """Start Chromium, unless it runs.
@@ -58,17 +59,19 @@ class Driver:
         Raises:
             NoChromium: it does not start.
         """
-        if self._running is None:
-            context = await self._chromium.start()
-            tabs = Tabs(context, self._setup, lambda what: self._send(wire.Crashed(what=what)))
-            await tabs.begin()
-            self._running = _Running(self._setup, tabs, NetworkActivity(context), self._send)
-            self._running.screencast.switch(self._watched)
-        return self._running
+        return await self._supervised.get()
 
     async def stop(self) -> None:
         self._stopping = True
-        await self._chromium.stop()
+        context, self._context = self._context, None
+        if context is not None:
+            try:
+                await context.close()
+            except PlaywrightError as error:
+                print(f"Chromium did not end by itself: {error}", file=sys.stderr)
+        if self._playwright is not None:
+            playwright, self._playwright = self._playwright, None
+            await playwright.stop()
 
     async def step(self, request: wire.BrowserStep) -> wire.Seen:
         """Carry out calls, and observe the page.
@@ -83,7 +86,7 @@ class Driver:
                 error = await self._act(running, request.actions)
                 page = await running.look(request)
             except (PlaywrightError, ValueError):
-                if self._running is running:
+                if self._supervised.current is running:
                     raise
                 running = await self.start()
                 error = f"Error: {_CRASHED}"
@@ -93,7 +96,7 @@ class Driver:
             path = await asyncio.to_thread(save_screenshot, page.screenshot, self._setup.workspace)
             return _seen(request, running, page, error, downloads, path)
 
-    async def look(self, asked: wire.Observe) -> wire.Picture:
+    async def look(self, request: wire.Observe) -> wire.Picture:
         """A picture of the active page.
 
         Raises:
@@ -102,31 +105,31 @@ class Driver:
         running = await self.start()
         page = await running.tabs.ensure()
         observer = await running.observer(page)
-        image = await observer.picture(asked.format)
-        return wire.Picture(id=asked.id, image=image, url=page.url, title=await _title(page))
+        image = await observer.picture(request.format)
+        return wire.Picture(id=request.id, image=image, url=page.url, title=await _title(page))
 
-    async def survey(self, asked: wire.Survey) -> wire.OpenTabs:
+    async def survey(self, request: wire.Survey) -> wire.OpenTabs:
         running = await self.start()
         await running.tabs.ensure()
         pages = running.tabs.pages
         titles = await asyncio.gather(*map(_title, pages))
         return wire.OpenTabs(
-            id=asked.id,
+            id=request.id,
             urls=[page.url for page in pages],
             titles=list(titles),
             active=running.tabs.active_index,
-            pid=self._chromium.pid,
+            pid=self._pid,
         )
 
     def watch(self, on: bool) -> None:
         """Begin or end a screencast."""
         self._watched = on
-        if self._running is not None:
-            self._running.screencast.switch(on)
+        if (running := self._supervised.current) is not None:
+            running.screencast.switch(on)
 
     async def _act(self, running: _Running, actions: str) -> str:
         error = await running.actions.perform(actions)
-        if self._running is not running:
+        if self._supervised.current is not running:
             raise PlaywrightError(_CRASHED)
         if not _only_waits(actions, self._setup.coordinates):
             await running.activity.settle(self._setup.settle)
@@ -135,8 +138,22 @@ class Driver:
             error = f"ValueError: {forbidden}"
         return error if len(error) <= _LONGEST_ERROR else f"{error[:_LONGEST_ERROR]}..."
 
+    async def _start(self) -> _Running:
+        if self._playwright is None:
+            self._playwright = await async_playwright().start()
+            self._playwright.selectors.set_test_id_attribute("bid")
+        context = self._context = await _launch(self._playwright, self._setup)
+        context.on("close", lambda _: self._ended())
+        if (browser := context.browser) is not None:
+            self.version, self._pid = browser.version, await _process_id(browser)
+        tabs = Tabs(context, self._setup, lambda what: self._send(wire.Crashed(what=what)))
+        await tabs.begin()
+        running = _Running(self._setup, tabs, NetworkActivity(context), self._send)
+        running.screencast.switch(self._watched)
+        return running
+
     def _ended(self) -> None:
-        self._running = None
+        self._supervised.current = None
         if not self._stopping:
             self._send(wire.Crashed(what=_CRASHED))
 
@@ -301,70 +318,37 @@ class NoChromium(Exception):
     """Chromium could not be started; the text says what to do."""
 
 
-class Chromium:
-    """Playwright and one Chromium with its own profile."""
+async def _launch(playwright: Playwright, setup: Setup) -> BrowserContext:
+    """Start a Chromium with its own profile.
 
-    def __init__(self, setup: Setup, ended: Callable[[], None]) -> None:
-        self._setup = setup
-        self._ended = ended
-        self._playwright: Playwright | None = None
-        self._context: BrowserContext | None = None
-        self.version = ""
-        self.pid = 0
+    Raises:
+        NoChromium: it does not start.
+    """
+    executable = setup.executable or playwright.chromium.executable_path
+    if not await asyncio.to_thread(os.path.exists, executable):
+        raise NoChromium(f"There is no Chromium at {executable}. {how_to_get(sys.executable)}")
+    try:
+        context = await playwright.chromium.launch_persistent_context(
+            setup.profile,
+            executable_path=executable,
+            headless=True,
+            args=flags(setup.closed_ports),
+            viewport={"width": setup.width, "height": setup.height},
+            accept_downloads=True,
+            downloads_path=downloads_directory(setup),
+        )
+    except PlaywrightError as error:
+        problem = _describe_start_error(error)
+        raise NoChromium(f"Chromium at {executable} does not start: {problem}") from error
+    context.set_default_timeout(_ACTION_LIMIT)
+    return context
 
-    async def start(self) -> BrowserContext:
-        """Start Chromium, again if it ran before.
 
-        Raises:
-            NoChromium: it does not start.
-        """
-        if self._playwright is None:
-            self._playwright = await async_playwright().start()
-            self._playwright.selectors.set_test_id_attribute("bid")
-        setup = self._setup
-        executable = setup.executable or self._playwright.chromium.executable_path
-        if not await asyncio.to_thread(os.path.exists, executable):
-            raise NoChromium(f"There is no Chromium at {executable}. {how_to_get(sys.executable)}")
-        try:
-            context = await self._playwright.chromium.launch_persistent_context(
-                setup.profile,
-                executable_path=executable,
-                headless=True,
-                args=flags(setup.closed_ports),
-                viewport={"width": setup.width, "height": setup.height},
-                accept_downloads=True,
-                downloads_path=downloads_directory(setup),
-            )
-        except PlaywrightError as error:
-            raise NoChromium(
-                f"Chromium at {executable} does not start: {_describe_start_error(error)}"
-            ) from error
-        context.set_default_timeout(_ACTION_LIMIT)
-        context.on("close", lambda _: self._ended())
-        self._context = context
-        await self._identify(context)
-        return context
-
-    async def stop(self) -> None:
-        context, self._context = self._context, None
-        if context is not None:
-            try:
-                await context.close()
-            except PlaywrightError as error:
-                print(f"Chromium did not end by itself: {error}", file=sys.stderr)
-        if self._playwright is not None:
-            playwright, self._playwright = self._playwright, None
-            await playwright.stop()
-
-    async def _identify(self, context: BrowserContext) -> None:
-        browser = context.browser
-        if browser is None:
-            return
-        self.version = browser.version
-        session = await browser.new_browser_cdp_session()
-        processes = (await session.send("SystemInfo.getProcessInfo"))["processInfo"]
-        self.pid = next(one["id"] for one in processes if one["type"] == "browser")
-        await session.detach()
+async def _process_id(browser: Browser) -> int:
+    session = await browser.new_browser_cdp_session()
+    processes = (await session.send("SystemInfo.getProcessInfo"))["processInfo"]
+    await session.detach()
+    return next(int(one["id"]) for one in processes if one["type"] == "browser")
 
 
 def _describe_start_error(error: PlaywrightError) -> str:
