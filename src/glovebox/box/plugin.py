@@ -13,7 +13,7 @@ from glovebox.box.executor import Handler, Observer
 from glovebox.box.services import Keeper, Launched, ServiceProcess
 from glovebox.box.shell import Outputs, Shell
 from glovebox.box.startup import Startup
-from glovebox.box.supervised import describe_exit, keep_process
+from glovebox.box.supervised import describe_exit, keep_process, spawn
 from glovebox.box.threads import Threads
 from glovebox.errors import PluginFailed
 from glovebox.http.endpoints import Endpoint, Socket
@@ -168,9 +168,7 @@ class Context:
         name = f"{self.name}-{len(self._kept) + 1}"
         kept = await keep_process(self.keeper, name, arguments, cwd=cwd, environment=environment)
         self._kept.append(kept)
-        task = asyncio.create_task(self._watch(kept))
-        self._watching.add(task)
-        task.add_done_callback(self._watching.discard)
+        spawn(self._watching, self._watch(kept))
         return kept
 
     async def release(self) -> None:

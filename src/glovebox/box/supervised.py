@@ -137,6 +137,16 @@ async def connect(process: ServiceProcess, socket: str, limit: float, buffer: in
                 raise
 
 
+def spawn(
+    tasks: set[asyncio.Task[T]], work: Coroutine[Any, Any, T], name: str | None = None
+) -> asyncio.Task[T]:
+    """Run something in the background; it is in `tasks` until it is done."""
+    task = asyncio.create_task(work, name=name)
+    tasks.add(task)
+    task.add_done_callback(tasks.discard)
+    return task
+
+
 async def race(*awaitables: Awaitable[Any], limit: float | None = None) -> bool:
     """Wait until one is done and cancel the others; False if none was within `limit` seconds."""
     tasks = [asyncio.ensure_future(one) for one in awaitables]

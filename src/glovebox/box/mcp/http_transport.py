@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import anyio
@@ -19,6 +19,8 @@ from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, Too
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from starlette.types import ASGIApp, Receive, Scope, Send
+
+from glovebox.box.supervised import spawn
 
 
 class HttpServer:
@@ -46,14 +48,14 @@ class HttpServer:
 
     async def streamable(self, scope: Scope, receive: Receive, send: Send) -> None:
         await self._open.wait()
-        await self._until_closed(lambda: self._manager.handle_request(scope, receive, send))
+        await self._until_closed(self._manager.handle_request(scope, receive, send))
 
     def events(self, messages: str) -> ASGIApp:
         """Application: the stream of a client that posts to that path."""
         transport = self._transports[messages]
 
         async def application(scope: Scope, receive: Receive, send: Send) -> None:
-            await self._until_closed(lambda: self._follow(transport, scope, receive, send))
+            await self._until_closed(self._follow(transport, scope, receive, send))
 
         return application
 
@@ -74,11 +76,9 @@ class HttpServer:
         async with transport.connect_sse(scope, receive, send) as (read, write):
             await self._server.run(read, write, self._server.create_initialization_options())
 
-    async def _until_closed(self, work: Callable[[], Any]) -> None:
+    async def _until_closed(self, work: Coroutine[Any, Any, None]) -> None:
         """Run it in a task that ends with this server: requests may have no end of their own."""
-        task = asyncio.ensure_future(work())
-        self._sessions.add(task)
-        task.add_done_callback(self._sessions.discard)
+        task = spawn(self._sessions, work)
         try:
             await asyncio.wait([task])
         except asyncio.CancelledError:
@@ -133,9 +133,7 @@ class Audience:
 
     def tools_changed(self) -> None:
         """Notify all clients."""
-        task = asyncio.create_task(self._notify())
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        spawn(self._tasks, self._notify())
 
     async def _notify(self) -> None:
         await self._bus.publish(ToolsListChanged())

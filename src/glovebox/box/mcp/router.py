@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from glovebox.box.mcp.config import McpOptions, RemoteServer, Server
 from glovebox.box.mcp.upstream import Unavailable, Upstream
 from glovebox.box.services import Keeper
+from glovebox.box.supervised import spawn
 from glovebox.box.threads import Threads
 from glovebox.errors import NoSuchMcpServer, UnknownTool
 
@@ -201,9 +202,7 @@ class Router:
         )  # fmt: skip
 
     def _end(self, upstream: Upstream) -> None:
-        ending = asyncio.create_task(upstream.close(), name=upstream.name)
-        self._ending.add(ending)
-        ending.add_done_callback(self._ending.discard)
+        spawn(self._ending, upstream.close(), name=upstream.name)
 
     def _changed(self) -> None:
         for listener in self._listeners:

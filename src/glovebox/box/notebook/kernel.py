@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Coroutine
 from typing import Any, Literal
 
 from glovebox.box.executor import Call
@@ -14,6 +13,7 @@ from glovebox.box.notebook.kernelspecs import Spec
 from glovebox.box.notebook.messages import Incoming, output_of
 from glovebox.box.notebook.process import KernelContext, KernelProcess, first_of
 from glovebox.box.notebook.supervisor import ENDED, RESTARTED, KernelLife
+from glovebox.box.supervised import spawn
 from glovebox.errors import NotebookError
 from glovebox.protocol.notebook import KernelInfo
 
@@ -66,7 +66,7 @@ class NamedKernel:
     def wait_until_free(self) -> None:
         """Let cells wait until an adopted process has finished the cell of an earlier server."""
         assert self.life.process is not None
-        self._do(self._wait_until_free(self.life.process))
+        spawn(self._tasks, self._wait_until_free(self.life.process))
 
     async def answers(self) -> bool:
         """Whether its process answers while it may run a cell."""
@@ -100,7 +100,7 @@ class NamedKernel:
         """
         if self._turn.locked() or not self.life.ready:
             cell.waits()
-        work = self._do(self._take_turn(cell, code))
+        work = spawn(self._tasks, self._take_turn(cell, code))
         try:
             await asyncio.wait([work], timeout=timeout)
         finally:
@@ -180,7 +180,7 @@ class NamedKernel:
         """Interrupt a cell that took too long, and wait a little for its end."""
         cell.interrupted = True
         self.life.report("interrupted", "time limit")
-        self._do(self._keep_interrupting(work))
+        spawn(self._tasks, self._keep_interrupting(work))
         await asyncio.wait([work], timeout=_GRACE)
         if not work.done():
             cell.notes.append(messages.STILL_RUNNING)
@@ -211,12 +211,6 @@ class NamedKernel:
         cell_id, _, number = message.parent.rpartition(".")
         if cell_id and number.isdigit() and output.text:  # a cell of an earlier server, or one long past
             Call(cell_id, self._context.events).output(output.text)
-
-    def _do(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
 
     async def _cancel_tasks(self) -> None:
         tasks = list(self._tasks)

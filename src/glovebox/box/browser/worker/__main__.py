@@ -14,6 +14,7 @@ from playwright.async_api import Error as PlaywrightError
 from glovebox.box.browser import wire
 from glovebox.box.browser.chromium import Setup
 from glovebox.box.browser.worker.driver import Driver, NoChromium
+from glovebox.box.supervised import spawn
 from glovebox.decoding import decode_json
 
 #: Bytes that wait to be read; with more, pictures are dropped.
@@ -64,10 +65,8 @@ class Server:
     def _start(self, request: wire.Request) -> None:
         if isinstance(request, wire.Cast):
             self._driver.watch(request.on)
-            return
-        task = asyncio.get_running_loop().create_task(self._answer(request))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        else:
+            spawn(self._tasks, self._answer(request))
 
     async def _answer(self, request: wire.BrowserStep | wire.Observe | wire.Survey) -> None:
         try:

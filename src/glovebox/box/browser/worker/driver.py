@@ -28,7 +28,7 @@ from glovebox.box.browser.worker.actions import PageActions
 from glovebox.box.browser.worker.downloads import Downloads, save_screenshot
 from glovebox.box.browser.worker.page.observer import PageObserver, PageSnapshot
 from glovebox.box.browser.worker.tabs import NetworkActivity, Tabs, downloads_directory, wait_for_documents
-from glovebox.box.supervised import Supervised
+from glovebox.box.supervised import Supervised, spawn
 
 _CRASHED = "Chromium has crashed and is started again; its pages are gone."
 #: Addresses and messages of pages can be of any length.
@@ -264,7 +264,7 @@ class Screencast:
     def follow(self) -> None:
         """Follow the active page, which may be another one."""
         if self._wanted or self._session is not None:
-            self._start(self._follow())
+            spawn(self._tasks, self._follow())
 
     async def _follow(self) -> None:
         async with self._turn:
@@ -284,7 +284,9 @@ class Screencast:
     async def _begin(self, session: CDPSession) -> None:
         if session not in self._listening:
             self._listening.add(session)
-            session.on("Page.screencastFrame", lambda event: self._start(self._forward(session, event)))
+            session.on(
+                "Page.screencastFrame", lambda event: spawn(self._tasks, self._forward(session, event))
+            )
         await session.send("Page.startScreencast", {"format": "jpeg", "quality": _QUALITY})
 
     async def _forward(self, session: CDPSession, event: dict[str, Any]) -> None:
@@ -301,11 +303,6 @@ class Screencast:
         await asyncio.sleep(_INTERVAL)
         with contextlib.suppress(PlaywrightError):
             await session.send("Page.screencastFrameAck", {"sessionId": event["sessionId"]})
-
-    def _start(self, work: Any) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
 
 #: How many lines of its output are part of the error.

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import os
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from typing import Any
 
 from playwright.async_api import BrowserContext, CDPSession, Dialog, Download, Page, Request
@@ -15,6 +15,7 @@ from playwright.async_api import Error as PlaywrightError
 from glovebox.box.browser import wire
 from glovebox.box.browser.addresses import file_allowed, why_closed
 from glovebox.box.browser.chromium import Setup
+from glovebox.box.supervised import spawn
 
 _BLANK = "about:blank"
 #: Seconds that a page may take to close.
@@ -143,12 +144,12 @@ class Tabs:
         return None
 
     def _adopt(self, page: Page) -> None:
-        page.on("dialog", lambda dialog: self._start(self._answer(dialog)))
+        page.on("dialog", lambda dialog: spawn(self._tasks, self._answer(dialog)))
         page.on("download", lambda download: self.downloads.append(download))
-        page.on("crash", lambda page: self._start(self.replace(page, "A page has crashed.")))
+        page.on("crash", lambda page: spawn(self._tasks, self.replace(page, "A page has crashed.")))
         page.on("close", self._forget)
         self._active = page
-        self._start(self._prepare(page))
+        spawn(self._tasks, self._prepare(page))
         self.changed()
 
     async def _prepare(self, page: Page) -> None:
@@ -166,7 +167,7 @@ class Tabs:
 
     async def _attach(self, page: Page) -> CDPSession:
         session = await self.context.new_cdp_session(page)
-        session.on("Fetch.requestPaused", lambda request: self._start(self._let(session, request)))
+        session.on("Fetch.requestPaused", lambda request: spawn(self._tasks, self._let(session, request)))
         await session.send("Fetch.enable", {"patterns": [{"urlPattern": "file://*"}]})
         return session
 
@@ -191,11 +192,6 @@ class Tabs:
                 await dialog.accept(dialog.default_value)
             else:
                 await dialog.dismiss()
-
-    def _start(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
 
 def downloads_directory(setup: Setup) -> str:

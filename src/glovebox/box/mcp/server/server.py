@@ -18,6 +18,7 @@ from glovebox.box.mcp.http_transport import Audience, ChangingServer
 from glovebox.box.mcp.server.resources import WorkspaceResources, valid
 from glovebox.box.plugin import Services
 from glovebox.box.shell import Outputs, Shell
+from glovebox.box.supervised import spawn
 from glovebox.box.tools import Toolbox
 from glovebox.errors import CommandEnded, NoSuchCommand, OutputGone
 from glovebox.protocol.events import ActionOutput
@@ -95,9 +96,7 @@ class BoxServer:
                 report = context.session.report_progress
                 await report_output(self._services, action_id, after, running, report)
         except asyncio.CancelledError:
-            task = asyncio.create_task(end_action(self._services.shell, action_id, running))
-            self._work.add(task)
-            task.add_done_callback(self._work.discard)
+            spawn(self._work, end_action(self._services.shell, action_id, running))
             raise
         return _answer(running.result())
 
