@@ -18,7 +18,7 @@ from benchmarks.peers.browsergym import PICTURE, Page
 from benchmarks.peers.library import Worker
 from benchmarks.peers.openhands import Box, fresh_box
 from benchmarks.processes import Failed
-from glovebox.box.browser.chromium_path import find_chromium
+from glovebox.box.browser.chromium import find_chromium
 from glovebox.errors import BrowserError
 
 GYM = "BrowserGym"

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from glovebox.box.mcp.servers import StdioServer, parse_servers
+from glovebox.box.mcp.config import StdioServer, parse_servers
 from glovebox.errors import RequestError
 
 

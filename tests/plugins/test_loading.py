@@ -133,13 +133,13 @@ def test_a_plugin_or_setting_that_does_not_exist_is_told_at_the_start(
 
 def test_a_plugin_that_brings_what_is_there_already_is_left_out(tmp_path: Path) -> None:
     source = """
-        from glovebox.plugins import Answer, Endpoint, Plugin, json_response
+        from glovebox.plugins import Endpoint, Plugin, Reply, json_response
 
         class ThePlugin(Plugin):
             name = "greedy"
 
             def endpoints(self):
-                return [Endpoint("GET", "/sessions", self.mine, "Mine", {200: Answer("Mine.")})]
+                return [Endpoint("GET", "/sessions", self.mine, "Mine", {200: Reply("Mine.")})]
 
             async def mine(self, request):
                 return json_response("mine")

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 
-from glovebox.box.browser.chromium_path import find_chromium
-from glovebox.box.browser.worker.flags import flags
+from glovebox.box.browser.chromium import find_chromium, flags
 
 #: None is Playwright's own.
 CHROMIUM = find_chromium("", os.environ["PATH"]) or None

@@ -15,7 +15,7 @@ import pytest
 
 from glovebox.box.events import EventLog
 from glovebox.box.mcp import config
-from glovebox.box.notebook.state_file import KernelState
+from glovebox.box.notebook.supervisor import KernelState
 from glovebox.box.replays import Replays
 from glovebox.box.terminal.commands import Command
 from glovebox.box.terminal.manager import Terminal

@@ -49,9 +49,9 @@ class Box:
         launched: Launched | None = None,
         only: Mapping[str, MakePlugin] | None = None,
     ) -> None:
-        """`ports`: what the box is served on. `launched`: what is to hold its shells, if that is there.
+        """`ports`: what the box is served on. `launched`: the holder of its shells, if it was started.
 
-        `only`: all that the box is made of, if something else than this machine acts as one.
+        `only`: the plugins of a box that is something else than this machine.
         """
         self.settings = settings
         self.startup = startup
@@ -68,7 +68,7 @@ class Box:
             launched=launched,
         )
         self._is_sandbox = only is None
-        self.plugins = Plugins(_chosen(settings) if only is None else (), self.services, only=only)
+        self.plugins = Plugins(_plugin_names(settings) if only is None else (), self.services, only=only)
         self._exit = contextlib.AsyncExitStack()
 
     async def __aenter__(self) -> Box:
@@ -98,7 +98,7 @@ class Box:
         await self.close()
 
     async def _prepare(self, stack: contextlib.AsyncExitStack) -> None:
-        """Have the account and the workspace, and threads that use files as the sandbox user would."""
+        """Prepare the account, the workspace, and threads with the rights of the sandbox user."""
         user_id = self.services.user_id = await self.threads.run(_prepare, self.settings)
         if user_id and self.settings.su_to_user:
             from glovebox.box.credentials import assume_user, identity_of
@@ -109,37 +109,37 @@ class Box:
             self.services.identity = await self.threads.run(identity_of, user_id)
 
     def begin(self) -> None:
-        """The box serves: start what need not be there at once."""
+        """The box serves: start the plugins that start in the background."""
         self.plugins.begin()
 
     async def close(self) -> None:
-        """End the shell and everything else that is open; a second call does nothing."""
+        """End everything that is open. A second call does nothing."""
         await self._exit.aclose()
 
     def endpoints(self) -> list[Endpoint | Socket]:
-        """What the plugins serve over HTTP, and what is said for those of the contract that are missing."""
+        """The endpoints of the plugins, and fallbacks for those of the contract that are missing."""
         served = self.plugins.endpoints()
         paths = {endpoint.path for endpoint in served}
         return [*served, *(endpoint for endpoint in fallbacks.endpoints() if endpoint.path not in paths)]
 
     def state_file(self, name: str) -> str | None:
-        """Where something of that name is kept over a restart; None if nothing is."""
+        """The path of a file that survives a restart; None if nothing does."""
         keeper = self.services.keeper
         return keeper.state_file(name) if keeper else None
 
     def damaged_files(self) -> list[str]:
-        """The names of what was damaged in the state directory and is kept there. Blocks."""
+        """The names of damaged files that were set aside in the state directory. Blocks."""
         path = self.state_file(state_files.DAMAGED)
         return state_files.damaged_files(os.path.dirname(path)) if path else []
 
 
-def _chosen(settings: Settings) -> tuple[str, ...]:
-    """The plugins that were asked for: the browser with a setting of its own, as the contract has it."""
+def _plugin_names(settings: Settings) -> tuple[str, ...]:
+    """The plugins of the settings: the browser has a setting of its own, as in the contract."""
     return (*settings.plugins, "browser") if settings.enable_browser else tuple(settings.plugins)
 
 
 def _codec(handlers: Mapping[type[Action[Any]], Handler]) -> Codec:
-    """A codec that knows the messages of the contract and those that plugins bring."""
+    """A codec for the messages of the contract and of plugins."""
     known = Codec()
     actions = [action for action in handlers if known.actions.get(action.action) is not action]
     answers = [answer for action in actions for answer in answers_of(handlers[action])]
@@ -152,10 +152,9 @@ def _codec(handlers: Mapping[type[Action[Any]], Handler]) -> Codec:
 
 
 def _prepare(settings: Settings) -> int | None:
-    """Account and workspace as the contract has them; the id that new files are given to, or None.
+    """Create account and workspace as in the contract; returns the owner of new files, or None.
 
-    A user that was not asked for is the current one, whose account and files are left alone; so is one
-    who starts a box under their own name.
+    Without a user name, or with the name of the user who starts the box, accounts and files are left alone.
     """
     name = settings.username
     own = name == settings.command_environment.get("USER") and name not in ("root", "openhands")

@@ -1,4 +1,4 @@
-"""The ordered log of what happens in a box, kept in bounded memory and followed by any number of readers."""
+"""The ordered log of events of a box, in bounded memory, followed by any number of readers."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class EventLog:
         return self._seq
 
     def append(self, kind: type[EventT], /, **fields: Any) -> EventT:
-        """Add an event; its number and time are given here."""
+        """Add an event; it gets its number and time here."""
         self._seq += 1
         event = kind(seq=self._seq, time=time.time(), **fields)
         self._events.append(event)
@@ -48,14 +48,14 @@ class EventLog:
         return event
 
     def since(self, seq: int) -> list[Event]:
-        """The events after number `seq` that are still kept."""
+        """The events after number `seq` that are still in memory."""
         if not self._events or seq >= self._seq:
             return []
         skip = max(0, seq - self._events[0].seq + 1)
         return [self._events[index] for index in range(skip, len(self._events))]
 
     async def follow(self, seq: int = 0) -> AsyncGenerator[Event, None]:
-        """Every event after number `seq`: first the kept ones, then each as it happens."""
+        """Every event after number `seq`: first those in memory, then each as it happens."""
         self._followers += 1
         try:
             while True:

@@ -1,4 +1,4 @@
-"""Runs actions: finds the handler, numbers what happens, and is the one place that catches everything."""
+"""Runs actions: finds the handler, logs the events, and is the one place that catches everything."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ class Call:
     def __init__(self, action_id: str, events: EventLog, *, resumed: bool = False) -> None:
         self.id = action_id
         self.started = time.monotonic()
-        #: The box was restarted while this action ran, and whoever asked for it asks again.
+        #: The box was restarted while this action ran, and its client repeats the request.
         self.resumed = resumed
-        #: What a caller that asks for details gets to know of the command behind the action.
+        #: The command behind the action, for callers that want details.
         self.command: CommandInfo | None = None
         self._events = events
         self._printed = 0
 
     def output(self, text: str) -> None:
-        """Tell whoever listens what the action has just printed."""
+        """Publish what the action has just printed."""
         offset, self._printed = self._printed, self._printed + len(text.encode("utf-8", "replace"))
         self._events.append(ActionOutput, action_id=self.id, offset=offset, end=self._printed, text=text)
 
     def tell(self, kind: type[Event], /, **fields: Any) -> None:
-        """Tell of something else that happens to the action."""
+        """Add another event of the action to the log."""
         self._events.append(kind, action_id=self.id, **fields)
 
 
@@ -56,7 +56,7 @@ class Outcome(NamedTuple):
 
 
 class Observer(Protocol):
-    """Who is told of every action, on the way of every action: it must be quick and never raise."""
+    """Is called for every action: it must be quick and never raise."""
 
     def started(self, action: Action[Any], call: Call) -> None: ...
 
@@ -79,7 +79,7 @@ class Executor:
         events: EventLog,
         observers: Iterable[Observer] = (),
     ) -> None:
-        """`handlers` may be a table that was made before: reading annotations takes its time."""
+        """`handlers` may be a table that was made before: reading annotations is slow."""
         self.events = events
         self._handlers = handlers if isinstance(handlers, Mapping) else handler_table(handlers)
         self._observers = tuple(observers)
@@ -90,7 +90,7 @@ class Executor:
     async def execute(
         self, action: Action[ObservationT], call: Call | None = None
     ) -> ObservationT | ErrorObservation:
-        """Carry out one action; a caller that wants to know its id beforehand makes the `call`.
+        """Carry out one action; a caller that needs its id beforehand makes the `call`.
 
         Raises:
             ActionError: it could not be carried out; the code says why.
@@ -111,7 +111,7 @@ class Executor:
         except GloveboxError as error:
             failure = error
             raise
-        except OSError as error:  # what the machine refuses is an answer, not a defect
+        except OSError as error:  # a refusal by the machine is an answer, not a defect
             failure = ActionError(str(error))
             raise failure from error
         except Exception as error:  # the one broad except: a handler's defect is an answer too
@@ -139,7 +139,7 @@ def answers_of(handler: Handler) -> list[type[Observation]]:
 
 
 def handler_table(handlers: Iterable[Handler]) -> dict[type[Action[Any]], Handler]:
-    """Index handlers by the action they declare, refusing what would only fail on a request."""
+    """Index handlers by the action they declare, with checks that would otherwise fail on a request."""
     table: dict[type[Action[Any]], Handler] = {}
     for handler in handlers:
         hints = typing.get_type_hints(handler)

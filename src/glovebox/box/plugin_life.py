@@ -21,21 +21,19 @@ from glovebox.protocol.status import PluginInfo, PluginState
 
 log = logging.getLogger(__name__)
 
-#: How often a plugin that crashed is started again.
+#: How often a plugin that crashed is restarted.
 MOST_RESTARTS = 1
-#: How long a plugin may take to stop, or to say how it is.
+#: Seconds that a plugin may take to stop, and to report its health.
 STOP_LIMIT = 10.0
 HEALTH_LIMIT = 5.0
-
 
 MakePlugin = Callable[[Context], Plugin]
 
 
 class PluginHost(PluginOwner, Protocol):
-    """Who has all plugins."""
+    """The plugins of a box with their lives."""
 
-    def life(self, name: str) -> PluginLife:
-        """A plugin with its life."""
+    def life(self, name: str) -> PluginLife: ...
 
 
 class PluginLife:
@@ -62,12 +60,10 @@ class PluginLife:
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """What has to be started before."""
         return self._kind.needs if self._kind else ()
 
     @property
     def is_running(self) -> bool:
-        """Whether it does what it is there for."""
         return self.state == "running"
 
     @property
@@ -76,13 +72,13 @@ class PluginLife:
         return self.plugin is not None and self.plugin.starts == "first"
 
     async def load(self, where: str) -> None:
-        """Find its class. A plugin that cannot be loaded has failed, and the box goes on."""
+        """Import its class. A plugin that cannot be loaded has failed; the box does without it."""
         problem = await _problem(self._import(where))
         if problem is not None:
-            self.refuse(f"It could not be loaded: {_told(problem)}", problem)
+            self.refuse(f"It could not be loaded: {_describe(problem)}", problem)
 
     async def make(self) -> None:
-        """Make it, and what it brings.
+        """Create it with its handlers and endpoints.
 
         Raises:
             SettingsError: its own settings cannot be used.
@@ -93,7 +89,7 @@ class PluginLife:
         if isinstance(problem, SettingsError):
             raise problem
         if problem is not None:
-            self.refuse(f"It could not be made: {_told(problem)}", problem)
+            self.refuse(f"It could not be made: {_describe(problem)}", problem)
 
     def refuse(self, reason: str, problem: BaseException | None = None) -> None:
         self.plugin, self.handlers, self.refusals, self.endpoints = None, {}, {}, []
@@ -111,14 +107,12 @@ class PluginLife:
         self.endpoints = list(plugin.endpoints())
         self.plugin = plugin
 
-    # Its life.
-
     def begin(self) -> asyncio.Task[None]:
-        """Start it, if nobody has yet."""
+        """Start it, unless it was started."""
         return self._starting or self._go()
 
     async def ready(self) -> None:
-        """Wait until it has started; start it if nobody has.
+        """Wait until it has started; start it if need be.
 
         Raises:
             PluginFailed: it cannot be used.
@@ -129,7 +123,7 @@ class PluginLife:
             raise PluginFailed(f"Plugin {self.name} is not available. {self.error or 'It was stopped.'}")
 
     def crashed(self, reason: str) -> None:
-        """Start it once more, or give it up."""
+        """Restart it once; after that it has failed."""
         if self.state != "running":
             return
         if self.restarts >= MOST_RESTARTS:
@@ -141,7 +135,7 @@ class PluginLife:
         self._go(f"It crashed and was started again: {reason}", again=True)
 
     async def restart(self) -> None:
-        """Stop it and start it anew, because somebody wants that.
+        """Stop it and start it again, on request.
 
         Raises:
             PluginFailed: it could not be loaded, so there is nothing to start.
@@ -162,12 +156,12 @@ class PluginLife:
             self._starting.cancel()
             await asyncio.wait([self._starting])
         if was != "failed":
-            self._is("stopped", self.error)
+            self._become("stopped", self.error)
         if was in ("running", "starting"):
             await self._end()
 
     def _go(self, reason: str | None = None, *, again: bool = False) -> asyncio.Task[None]:
-        self._is("starting", reason)
+        self._become("starting", reason)
         self._starting = asyncio.create_task(self._start(again=again))
         return self._starting
 
@@ -178,13 +172,13 @@ class PluginLife:
         problem = await _problem(self._start_all())
         self.start_ms = round((time.monotonic() - began) * 1000, 1)
         if problem is None:
-            self._is("running", self.error)
+            self._become("running", self.error)
             return
         if isinstance(problem, TimeoutError):
             limit = self._services.settings.init_plugin_timeout
             self._failed(f"It did not start within {limit} s (INIT_PLUGIN_TIMEOUT).", None)
         else:
-            self._failed(f"It did not start: {_told(problem)}", problem)
+            self._failed(f"It did not start: {_describe(problem)}", problem)
         await self._end()
 
     async def _start_all(self) -> None:
@@ -201,12 +195,12 @@ class PluginLife:
         problem = await _problem(self.plugin.stop(), STOP_LIMIT)
         problem = problem or await _problem(self.context.release(), STOP_LIMIT)
         if problem is not None:
-            log.error("plugin %s did not stop as it should: %s", self.name, _told(problem), exc_info=problem)
-
-    # What it says.
+            log.error(
+                "plugin %s did not stop as it should: %s", self.name, _describe(problem), exc_info=problem
+            )
 
     def info(self) -> PluginInfo:
-        """How it is, without asking it."""
+        """Its state, without its health."""
         return PluginInfo(
             name=self.name,
             state=self.state,
@@ -217,31 +211,31 @@ class PluginLife:
         )
 
     async def examine(self) -> PluginInfo:
-        """How it is, asking it too."""
+        """Its state with its health."""
         if self.state != "running" or self.plugin is None:
             return self.info()
-        asked = asyncio.ensure_future(self.plugin.health())
-        await asyncio.wait([asked], timeout=HEALTH_LIMIT)
-        if not asked.done():
-            asked.cancel()
-            said = f"It did not say how it is within {HEALTH_LIMIT:.0f} s."
-            return structs.replace(self.info(), error=said, healthy=False)
-        if problem := asked.exception():
-            return structs.replace(self.info(), error=_told(problem), healthy=False)
-        return structs.replace(self.info(), health=asked.result())
+        health = asyncio.ensure_future(self.plugin.health())
+        await asyncio.wait([health], timeout=HEALTH_LIMIT)
+        if not health.done():
+            health.cancel()
+            error = f"It did not say how it is within {HEALTH_LIMIT:.0f} s."
+            return structs.replace(self.info(), error=error, healthy=False)
+        if problem := health.exception():
+            return structs.replace(self.info(), error=_describe(problem), healthy=False)
+        return structs.replace(self.info(), health=health.result())
 
-    def _is(self, state: PluginState, error: str | None) -> None:
+    def _become(self, state: PluginState, error: str | None) -> None:
         self.state, self.error = state, error
         self._services.events.append(PluginChanged, plugin=self.name, state=state, reason=error or "")
 
     def _failed(self, reason: str, problem: BaseException | None) -> None:
         expected = problem is None or isinstance(problem, GloveboxError | OSError | ImportError)
         log.error("plugin %s failed. %s", self.name, reason, exc_info=None if expected else problem)
-        self._is("failed", reason)
+        self._become("failed", reason)
 
 
 async def _problem(work: Awaitable[None], limit: float | None = None) -> BaseException | None:
-    """What goes wrong in somebody else's work, as a value: nothing that a plugin raises ends the box."""
+    """The exception of a plugin's work as a value: nothing that a plugin raises ends the box."""
     task = asyncio.ensure_future(work)
     try:
         await asyncio.wait([task], timeout=limit)
@@ -253,15 +247,15 @@ async def _problem(work: Awaitable[None], limit: float | None = None) -> BaseExc
     return PluginFailed("it was cancelled") if task.cancelled() else task.exception()
 
 
-def _told(problem: BaseException) -> str:
-    """An exception for people; the name of its class alone says nothing, and neither does an empty text."""
+def _describe(problem: BaseException) -> str:
+    """An exception for people: its text, with its class unless it is a known one."""
     text = str(problem)
     known = isinstance(problem, GloveboxError | OSError | ImportError)
     return text if text and known else f"{type(problem).__name__}: {text}" if text else type(problem).__name__
 
 
 GROUP = "glovebox.plugins"
-#: This project's own entry points. Looking through all installed packages takes longer than a start may.
+#: This project's own entry points. To search all installed packages would slow the start.
 OWN = {
     "telemetry": "glovebox.box.telemetry.plugin:TelemetryPlugin",
     "system": "glovebox.box.system.plugin:SystemPlugin",
@@ -275,19 +269,21 @@ OWN = {
 }
 #: What every box has.
 ALWAYS = ("telemetry", "system", "terminal", "files", "mcp")
-#: Started before the others are loaded: its shell gets ready in the meantime.
+#: Started before the others are loaded, so that its shell starts meanwhile.
 EARLIEST = "terminal"
 
 
 def find(name: str) -> str:
-    """Where the plugin of that name is: `module:class`.
+    """The place of a plugin, as `module:class`.
 
     Raises:
         SettingsError: there is no such plugin.
     """
     if name in OWN:
         return OWN[name]
-    installed = _installed()
+    from importlib.metadata import entry_points
+
+    installed = {point.name: point.value for point in entry_points(group=GROUP)}
     if name in installed:
         return installed[name]
     known = [*(own for own in OWN if own not in ALWAYS), *sorted(set(installed) - set(OWN))]
@@ -298,10 +294,10 @@ def find(name: str) -> str:
 
 
 def load(name: str, where: str) -> type[Plugin]:
-    """The class at `module:class`. May raise whatever importing it does.
+    """The class at `module:class`. Importing it may raise anything.
 
     Raises:
-        PluginFailed: there is something else.
+        PluginFailed: it is not a plugin of that name.
     """
     module, _, path = where.partition(":")
     found = getattr(importlib.import_module(module), path, None)
@@ -310,9 +306,3 @@ def load(name: str, where: str) -> type[Plugin]:
     if getattr(found, "name", None) != name:
         raise PluginFailed(f"{where} has the name {getattr(found, 'name', None)!r}, not {name!r}.")
     return found
-
-
-def _installed() -> dict[str, str]:
-    from importlib.metadata import entry_points
-
-    return {point.name: point.value for point in entry_points(group=GROUP)}

@@ -1,4 +1,4 @@
-"""The plugins of a box: loaded, started when it is time, looked after, stopped in reverse order."""
+"""The plugins of a box: loaded, started, restarted after a crash, and stopped in reverse order."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class Plugins:
     def __init__(
         self, names: Iterable[str], services: Services, *, only: Mapping[str, MakePlugin] | None = None
     ) -> None:
-        """Find them; what a plugin needs is loaded along with it, before it.
+        """Find them; the plugins that one needs are loaded before it.
 
-        `only`: what the box is made of if it is no sandbox but something else that acts as one.
+        `only`: the plugins of a box that is not a sandbox, but something else that acts as one.
 
         Raises:
             SettingsError: there is no such plugin.
@@ -43,11 +43,11 @@ class Plugins:
         self._background: list[asyncio.Task[None]] = []
 
     async def open(self) -> None:
-        """Load all, and start those without which the box cannot serve.
+        """Load all, and start those that start first.
 
         Raises:
             SettingsError: the settings of one cannot be used.
-            StartupError: one without which the box cannot serve did not start.
+            StartupError: one of these did not start.
         """
         for name, make in self._made.items():
             self._lives[name] = PluginLife(name, self, self._services, make)
@@ -56,12 +56,12 @@ class Plugins:
             await self._load(name, ())
             if name == plugin_life.EARLIEST:
                 await self._begin_first(self._lives[name])
-        self._refuse_twice()
+        self._refuse_duplicates()
         for life in self._lives.values():
             await self._begin_first(life)
 
     async def _begin_first(self, life: PluginLife) -> None:
-        """Start it if the box cannot serve without, and if it was not started yet."""
+        """Start a plugin that starts first, unless it runs."""
         if not life.first or life.is_running:
             return
         await life.begin()
@@ -69,7 +69,7 @@ class Plugins:
             raise StartupError(f"{life.name}: {life.error}")
 
     async def _load(self, name: str, needed_by: tuple[str, ...]) -> None:
-        """Load a plugin after those it needs."""
+        """Load a plugin, after those that it needs."""
         if name in self._lives or name in needed_by:
             return
         life = PluginLife(name, self, self._services)
@@ -85,8 +85,8 @@ class Plugins:
         self._lives[name] = life
         await life.make()
 
-    def _refuse_twice(self) -> None:
-        """A plugin that brings what another has already brought has failed; the others are left alone."""
+    def _refuse_duplicates(self) -> None:
+        """A plugin with an action or endpoint of another one has failed; the other works."""
         actions: dict[Any, str] = {}
         places: dict[tuple[str, str], str] = {}
         for life in self._lives.values():
@@ -101,49 +101,43 @@ class Plugins:
             places |= dict.fromkeys(own_places, life.name)
 
     def begin(self) -> None:
-        """Start in the background what need not be waited for. The box serves by now."""
+        """Start the plugins that start in the background. The box serves by now."""
         for life in self._lives.values():
             if life.plugin is not None and life.plugin.starts == "background" and life.state == "waiting":
                 self._background.append(life.begin())
 
     async def close(self) -> None:
-        """Stop all, the last first."""
+        """Stop all, in reverse order."""
         for life in reversed(self._lives.values()):
             await life.stop()
 
-    # What they bring.
-
     def handlers(self) -> dict[type[Action[Any]], Handler]:
-        """The handlers of all, by what they carry out."""
         return {
-            action: handler if life.first else _after(life, handler)
+            action: handler if life.first else _handle_after(life, handler)
             for life in self._lives.values()
             for action, handler in life.handlers.items()
         }
 
     def refusals(self) -> dict[type[Action[Any]], Handler]:
-        """What is said for actions that none carries out."""
+        """Handlers that answer why an action cannot be carried out."""
         return {action: handler for life in self._lives.values() for action, handler in life.refusals.items()}
 
     def endpoints(self) -> list[Endpoint | Socket]:
         return [
-            endpoint if life.first else _served_after(life, endpoint)
+            endpoint if life.first else _serve_after(life, endpoint)
             for life in self._lives.values()
             for endpoint in life.endpoints
         ]
 
     def observers(self) -> list[Observer]:
-        """Those who are told of every action."""
         return [observer for plugin in self.plugins() for observer in plugin.observers()]
 
     def hints(self) -> list[str]:
-        """What to tell whoever starts the box."""
+        """Lines that are shown when the box is started at a terminal."""
         return [hint for plugin in self.plugins() if (hint := plugin.hint())]
 
-    # What they know of each other.
-
     def life(self, name: str) -> PluginLife:
-        """A plugin with its life.
+        """The life of a plugin.
 
         Raises:
             NoSuchPlugin: it is not loaded.
@@ -154,11 +148,10 @@ class Plugins:
             raise NoSuchPlugin(f"There is no plugin {name!r} in this box.") from None
 
     async def examine(self) -> list[PluginInfo]:
-        """How they are, asking them too."""
+        """Their states with their health."""
         return await asyncio.gather(*(life.examine() for life in self._lives.values()))
 
     def find(self, name: str) -> Plugin | None:
-        """A plugin of this box."""
         life = self._lives.get(name)
         return life.plugin if life else None
 
@@ -167,11 +160,10 @@ class Plugins:
         return [life.plugin for life in self._lives.values() if life.plugin is not None]
 
     def report(self) -> list[PluginInfo]:
-        """How they are, without asking them."""
+        """Their states, without their health."""
         return [life.info() for life in self._lives.values()]
 
     def crashed(self, name: str, reason: str) -> None:
-        """A plugin cannot go on as it is."""
         self.life(name).crashed(reason)
 
 
@@ -179,7 +171,7 @@ def _place(endpoint: Endpoint | Socket) -> tuple[str, str]:
     return ("WS" if isinstance(endpoint, Socket) else endpoint.method, endpoint.path)
 
 
-def _after(life: PluginLife, handler: Handler) -> Handler:
+def _handle_after(life: PluginLife, handler: Handler) -> Handler:
     """The handler of a plugin that may not have started yet."""
 
     @functools.wraps(handler)
@@ -191,19 +183,19 @@ def _after(life: PluginLife, handler: Handler) -> Handler:
     return waiting
 
 
-def _served_after(life: PluginLife, endpoint: Endpoint | Socket) -> Endpoint | Socket:
+def _serve_after(life: PluginLife, endpoint: Endpoint | Socket) -> Endpoint | Socket:
     if isinstance(endpoint, Socket):
         connect = endpoint.handle
 
-        async def connected(socket: WebSocket) -> None:
+        async def connect_after(socket: WebSocket) -> None:
             await life.ready()
             await connect(socket)
 
-        return structs.replace(endpoint, handle=connected)
+        return structs.replace(endpoint, handle=connect_after)
     handle = endpoint.handle
 
-    async def handled(request: Request) -> Response:
+    async def handle_after(request: Request) -> Response:
         await life.ready()
         return await handle(request)
 
-    return structs.replace(endpoint, handle=handled)
+    return structs.replace(endpoint, handle=handle_after)

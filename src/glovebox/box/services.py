@@ -1,7 +1,7 @@
-"""The seam for processes that live as long as the box does, whoever serves it.
+"""The seam for processes that live as long as the box.
 
-They run as the sandbox user, end with the box and take along whatever they started. Where shells outlive a
-server that is killed, they do too, and the next server finds them by name.
+They run as the sandbox user and end with the box, together with their children. Where shells outlive a server
+that is killed, these processes do too, and the next server finds them by name.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Launched(Protocol):
-    """The process that is to hold shells and all the others, started before the rest of the box is loaded."""
+    """The holder process, started before the rest of the box is loaded."""
 
     @property
     def process(self) -> subprocess.Popen[bytes]: ...
@@ -25,7 +25,7 @@ class Launched(Protocol):
     def connection(self) -> socket.socket: ...
 
     def order(self, arguments: list[str]) -> None:
-        """Tell it what to do. Without that it ends with whoever started it."""
+        """Send it its arguments. Without them it ends with its parent."""
 
 
 class ServiceProcess(Protocol):
@@ -33,7 +33,7 @@ class ServiceProcess(Protocol):
 
     @property
     def name(self) -> str:
-        """What it was started as."""
+        """The name that it was started under."""
 
     @property
     def pid(self) -> int:
@@ -45,13 +45,13 @@ class ServiceProcess(Protocol):
 
     @property
     def exited(self) -> asyncio.Future[int | None]:
-        """Done when it has ended: its exit status, 128 + signal if it was killed, None if nobody knows."""
+        """Done when it has ended: its exit status, 128 + signal if it was killed, None if that is unknown."""
 
     def signal(self, number: int) -> None:
-        """Send a signal to it and to what it runs in the foreground; to one that has ended, nothing."""
+        """Send a signal to its process group, unless it has ended."""
 
     async def printed(self, most: int = 4096) -> str:
-        """The end of what it printed: why it could not start, say."""
+        """The last `most` bytes of its output."""
 
     async def close(self) -> None:
         """End it and everything it started. A second call does nothing."""
@@ -85,7 +85,7 @@ class Keeper(Protocol):
         """A process of that name: one started here, or one that an earlier server left."""
 
     def names(self) -> list[str]:
-        """The names of all of them."""
+        """The names of all processes."""
 
     def state_file(self, name: str) -> str | None:
-        """Where something about them can be written for the next server; None if they end with this one."""
+        """Where state for the next server can be written; None if processes end with this one."""

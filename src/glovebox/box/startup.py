@@ -1,4 +1,4 @@
-"""What starting a box took, step by step."""
+"""The start of a box in steps, with their times."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class StartupReport(Message):
 
 
 class Startup:
-    """Keeps the clock of a start, which began when the process did."""
+    """The clock of a start, which began with the process."""
 
     def __init__(self) -> None:
         self._zero = time.monotonic() - _process_age()
@@ -55,17 +55,17 @@ class Startup:
             yield
         finally:
             error = sys.exception()
-            said = None if error is None else str(error) or type(error).__name__
-            self._steps[name] = ("failed" if error else "done", began, self._now() - began, said)
+            reason = None if error is None else str(error) or type(error).__name__
+            self._steps[name] = ("failed" if error else "done", began, self._now() - began, reason)
 
     def ready(self) -> float:
-        """Note that the box serves, and tell how many milliseconds that took."""
+        """The box serves; returns how many milliseconds that took."""
         if self._ready is None:
             self._ready = self._now()
         return self._ready
 
     def report(self, damaged: Sequence[str] = ()) -> StartupReport:
-        """What happened so far; a running step counts up to now."""
+        """All steps so far; a running one counts up to now."""
         steps = [
             Step(
                 name=name,
@@ -83,7 +83,7 @@ class Startup:
 
 
 def _process_age() -> float:
-    """Seconds since the process began, where the system tells (Linux); else 0."""
+    """Seconds since the process began, on Linux; else 0."""
     try:
         with open("/proc/self/stat", encoding="ascii", errors="replace") as file:
             ticks = int(file.read().rpartition(")")[2].split()[19])

@@ -28,34 +28,32 @@ from glovebox.protocol.tools.base import Tool, ToolCall, ToolResult
 _MAIN = "main"
 _FILES = "files"
 _FILE_ACTIONS = (FileReadAction, FileWriteAction, FileEditAction, *FILE_ACTIONS)
-#: A model that asks for a tool that is not there is told of so many.
+#: How many names of tools the error for an unknown one lists.
 _MOST_NAMES = 60
 _LONGEST_NAME = 200
 
 
 class ToolSource(Protocol):
-    """Who has tools that `call_tool_mcp` calls by name."""
+    """Tools that `call_tool_mcp` calls by name."""
 
     async def tools(self, taken: Collection[str] = ()) -> list[Tool]:
-        """Those there are now, by names that `call_tool_mcp` takes, and none that is `taken`."""
+        """All tools, by names that `call_tool_mcp` takes and that are not `taken`."""
 
     async def knows(self, name: str) -> bool:
-        """Whether `call_tool_mcp` takes that name. It waits for nobody if it is known already."""
+        """Whether `call_tool_mcp` takes that name. Does not wait if it is known already."""
 
     def missing(self) -> list[str]:
-        """What is to be said of those whose tools are not among these: why they cannot be asked."""
+        """Why the tools of some servers are missing."""
 
 
 class ToolProvider(Protocol):
-    """Who knows where tools of MCP servers come from, and has the shell."""
+    """The parts of a box's services that the tools need."""
 
     @property
-    def routed(self) -> ToolSource | None:
-        """None if there is nothing of the kind."""
+    def routed(self) -> ToolSource | None: ...
 
     @property
-    def shell(self) -> Shell | None:
-        """None if this box has none."""
+    def shell(self) -> Shell | None: ...
 
 
 @runtime_checkable
@@ -69,7 +67,7 @@ class Sessions(Protocol):
 
 
 class Toolbox:
-    """What models can call in a box: its own abilities, and the tools of MCP servers."""
+    """The tools of a box: its own, and those of MCP servers."""
 
     def __init__(
         self, executor: Executor, actions: Collection[type[Action[Any]]], source: ToolProvider
@@ -80,13 +78,13 @@ class Toolbox:
         self._source = source
 
     async def tools(self) -> list[Tool]:
-        """All of them, the box's own first. None of the others has the name of one of these."""
+        """All tools, the box's own first. Names are unique."""
         from glovebox.protocol.tools.actions import own_tools
 
         return [*own_tools(self._actions), *await self._routed()]
 
     async def action(self, call: ToolCall) -> Action[Any]:
-        """What a call asks for.
+        """The action of a call.
 
         Raises:
             UnknownTool: there is no such tool.
@@ -101,7 +99,7 @@ class Toolbox:
         raise UnknownTool(" ".join([unknown, *(source.missing() if source is not None else [])]))
 
     async def call(self, call: ToolCall, *, action_id: str | None = None) -> ToolResult:
-        """Carry out a call. Whatever goes wrong is a result that tells the model so."""
+        """Carry out a call. Errors are results for the model, too."""
         from glovebox.protocol.tools.actions import is_restart
         from glovebox.protocol.tools.results import failed, result
 
@@ -142,7 +140,7 @@ class Toolbox:
         return await self.call(call)
 
     def _own_action(self, call: ToolCall) -> Action[Any] | None:
-        """What a call of a tool of the box asks for; None if the box has none of that name."""
+        """The action of a call of one of the box's own tools, else None."""
         from glovebox.protocol.tools.actions import ENTRIES, alias_action, aliases_of, own_action
 
         if call.name in ENTRIES and ENTRIES[call.name].action in self._actions:
@@ -156,19 +154,19 @@ class Toolbox:
             return None
         try:
             action = self._own_action(call)
-        except GloveboxError:  # which its result will tell
+        except GloveboxError:  # which will be its result
             return None
         return session_of(action) if action is not None else None
 
     async def _routed(self) -> list[Tool]:
+        source = self._source.routed
+        return [] if source is None else await source.tools(self._own_names())
+
+    def _own_names(self) -> list[str]:
+        """The names of the box's own tools, and their aliases."""
         from glovebox.protocol.tools.actions import aliases_of, own_tools
 
-        source = self._source.routed
-        if source is None:
-            return []
-        return await source.tools(
-            {*(tool.name for tool in own_tools(self._actions)), *aliases_of(self._actions)}
-        )
+        return [*(tool.name for tool in own_tools(self._actions)), *aliases_of(self._actions)]
 
     async def _restart(self) -> ToolResult:
         from glovebox.protocol.tools.actions import RESTARTED
@@ -195,7 +193,7 @@ class Toolbox:
 
 
 def session_of(action: Action[Any]) -> str | None:
-    """What an action has to itself while it is carried out; None if it is in nobody's way."""
+    """The session that an action uses exclusively; None if it uses none."""
     match action:
         case CmdRunAction(is_static=False):
             return f"shell {action.session}"

@@ -17,7 +17,8 @@ from typing import Any
 import msgspec
 
 from glovebox.box.browser import wire
-from glovebox.box.browser.wire import BrowserStep, Observe, OpenTabs, Ready, Seen, Setup, Survey, TextReply
+from glovebox.box.browser.chromium import Setup
+from glovebox.box.browser.wire import BrowserStep, Observe, OpenTabs, Ready, Seen, Survey, TextReply
 from tests.support.chromium import CHROMIUM
 from tests.support.running import wait_until
 from tests.support.waiting import LIMIT
@@ -85,11 +86,11 @@ class Worker:
 
     def send(self, message: wire.Request) -> None:
         assert self._connection is not None
-        self._connection.sendall(wire.framed(message))
+        self._connection.sendall(wire.encode(message))
 
     def receive(self) -> Any:
         assert self._connection is not None
-        return wire.Reader(wire.Reply).receive(self._connection)
+        return wire.MessageReader(wire.Reply).receive(self._connection)
 
     def ask(self, message: BrowserStep | Observe | Survey) -> Any:
         self.send(message)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from playwright.async_api import BrowserContext, Frame, Page
 
-from glovebox.box.browser.worker.actions import Acting
+from glovebox.box.browser.worker.actions import PageActions
 
 #: How long a page may take to show what was done to it, in milliseconds.
 SOON = 10_000
@@ -188,7 +188,7 @@ class Hands:
     ) -> None:
         self.tabs = tabs
         self.address = address
-        self.acting = Acting(
+        self.acting = PageActions(
             tabs,
             load_limit=load_limit,
             workspace=str(workspace),

@@ -12,7 +12,7 @@ import pytest_asyncio
 from playwright.async_api import Browser, BrowserContext, async_playwright
 from playwright.async_api import Error as PlaywrightError
 
-from glovebox.box.browser.worker.actions import Acting
+from glovebox.box.browser.worker.actions import PageActions
 from tests.box.browser.hands import Hands, OpenTabs, Site
 from tests.support.chromium import CHROMIUM, FLAGS
 from tests.support.waiting import LIMIT
@@ -116,7 +116,7 @@ async def test_the_mouse_hovers_over_an_element(hands: Hands) -> None:
 
 async def test_an_element_that_is_not_ready_is_waited_for_half_a_second(hands: Hands, tmp_path: Path) -> None:
     await hands.open("/form")
-    hands.acting = Acting(hands.tabs, load_limit=30, workspace=str(tmp_path), coordinates=False)
+    hands.acting = PageActions(hands.tabs, load_limit=30, workspace=str(tmp_path), coordinates=False)
     error = await hands.do("click('#disabled')")
     assert error.startswith("TimeoutError: Locator.click: Timeout 500ms exceeded.\nCall log:\n")
     error = await hands.do("fill('#unseen', 'x')")
@@ -369,7 +369,7 @@ async def test_a_page_that_was_closed_is_an_error(hands: Hands) -> None:
 
 
 async def test_places_are_not_named_unless_that_is_allowed(hands: Hands, tmp_path: Path) -> None:
-    acting = Acting(hands.tabs, load_limit=5, workspace=str(tmp_path), coordinates=False)
+    acting = PageActions(hands.tabs, load_limit=5, workspace=str(tmp_path), coordinates=False)
     assert await acting.perform("mouse_move(1, 1)") == "NameError: Invalid action type 'mouse_move'."
 
 

@@ -12,7 +12,12 @@ import pytest
 from playwright.async_api import CDPSession, Frame, Page, async_playwright
 
 from glovebox.box.browser.worker.page.accessibility_tree import FrameTree
-from glovebox.box.browser.worker.page.elements import bids_of, clickable_of, element_properties, frame_owners
+from glovebox.box.browser.worker.page.elements import (
+    Snapshot,
+    bids_of,
+    clickable_of,
+    element_properties,
+)
 from tests.support.chromium import CHROMIUM, FLAGS
 
 _browsergym: Any = import_module("browsergym.core.observation")
@@ -78,6 +83,20 @@ _MARK = """([prefix, marker]) => {
   mark(document);
 }"""
 _SNAPSHOT = {"computedStyles": [], "includeDOMRects": True, "includePaintOrder": True}
+
+
+def frame_owners(snapshot: Snapshot) -> dict[str, tuple[str, int]]:
+    """By the id of each frame inside another: the id of that one, and the backend node id of the element."""
+    strings = snapshot["strings"]
+    documents = snapshot["documents"]
+    owners: dict[str, tuple[str, int]] = {}
+    for document in documents:
+        nodes = document["nodes"]
+        inner = nodes["contentDocumentIndex"]
+        for index, place in zip(inner["index"], inner["value"], strict=True):
+            frame_id = strings[documents[place]["frameId"]]
+            owners[frame_id] = (strings[document["frameId"]], nodes["backendNodeId"][index])
+    return owners
 
 
 class Capture(NamedTuple):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from glovebox.box.browser.chromium_path import find_chromium
+from glovebox.box.browser.chromium import find_chromium
 from glovebox.errors import BrowserError
 from tests.box.browser.pages import Browser
 from tests.support.running import running_box

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from glovebox.box.browser.chromium_path import find_chromium
+from glovebox.box.browser.chromium import find_chromium
 from tests.box.browser.pages import Browser
 from tests.box.browser.test_addresses import OWN_PAGES
 from tests.support.running import RunningBox, running_box

@@ -173,8 +173,7 @@ def restarted(workspace: Path, state: str, port: str) -> Iterator[RunningBox]:
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can start processes of others")
 def test_it_runs_as_the_sandbox_user(tmp_path: Path, site: str) -> None:
     python = usable_interpreter(USER, "playwright.async_api", "glovebox", "msgspec")
-    for directory in (tmp_path, *tmp_path.parents[:2]):
-        directory.chmod(0o755)
+    tmp_path.chmod(0o755)
     flags = ("--username", USER, "--plugin-options", f"browser.python={python}")
     with running_box(tmp_path / "ws", *flags, environment={"PYTHONPATH": PYTHON_PATH}) as box:
         browser = Browser(box)

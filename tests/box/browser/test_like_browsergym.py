@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from glovebox.box.browser.chromium_path import find_chromium
+from glovebox.box.browser.chromium import find_chromium
 from tests.box.browser.gym import Gym, Observed, running_gym
 from tests.box.browser.pages import Browser, Seen, aimed
 from tests.box.browser.serving import PAGES

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image, ImageChops
 
-from glovebox.box.browser.worker.page.overlay import ElementMark, with_marks
+from glovebox.box.browser.worker.page.overlay import ElementMark, draw_marks
 
 _browsergym: Any = import_module("browsergym.utils.obs")
 _numpy: Any = import_module("numpy")
@@ -52,14 +52,14 @@ def test_marks_look_like_those_of_browsergym() -> None:
         ElementMark("a12", 50.5, 30.25, 80.75, 40.5),
         ElementMark("baC3", 0, 0, 160, 90),
     ]
-    marked = picture_of(with_marks(PAGE_PNG, marks))
+    marked = picture_of(draw_marks(PAGE_PNG, marks))
     assert differences(marked, PAGE) is not None
     assert differences(marked, drawn_by_browsergym(PAGE, marks)) is None
 
 
 def test_dashes_are_black_and_tags_are_at_the_upper_left() -> None:
     white = Image.new("RGB", (200, 100), "white")
-    marked = picture_of(with_marks(png_of(white), [ElementMark("5", 50, 40, 100, 40)]))
+    marked = picture_of(draw_marks(png_of(white), [ElementMark("5", 50, 40, 100, 40)]))
     below = [marked.getpixel((150, y)) == (0, 0, 0) for y in range(40, 80)]
     assert below[:5] == [True] * 5
     assert below[5:12] == [False] * 7
@@ -83,7 +83,7 @@ _marks = st.builds(ElementMark, _bids, _places, _places, _sizes, _sizes)
     )
 )
 def test_any_marks_look_like_those_of_browsergym(marks: list[ElementMark]) -> None:
-    marked = picture_of(with_marks(PAGE_PNG, marks))
+    marked = picture_of(draw_marks(PAGE_PNG, marks))
     assert differences(marked, drawn_by_browsergym(PAGE, marks)) is None
 
 
@@ -99,11 +99,11 @@ def test_any_marks_look_like_those_of_browsergym(marks: list[ElementMark]) -> No
     ],
 )
 def test_what_cannot_be_seen_is_not_marked(mark: ElementMark) -> None:
-    assert with_marks(PAGE_PNG, [mark]) == PAGE_PNG
+    assert draw_marks(PAGE_PNG, [mark]) == PAGE_PNG
 
 
 def test_without_marks_the_picture_is_the_same() -> None:
-    assert with_marks(PAGE_PNG, []) == PAGE_PNG
+    assert draw_marks(PAGE_PNG, []) == PAGE_PNG
 
 
 @pytest.mark.parametrize(
@@ -119,18 +119,18 @@ def test_without_marks_the_picture_is_the_same() -> None:
     ],
 )
 def test_odd_places_and_ids_do_no_harm(mark: ElementMark) -> None:
-    assert picture_of(with_marks(PAGE_PNG, [mark])).size == PAGE.size
+    assert picture_of(draw_marks(PAGE_PNG, [mark])).size == PAGE.size
 
 
 def test_only_the_beginning_of_a_very_long_id_is_shown() -> None:
     wide = png_of(Image.new("RGB", (1280, 100), "white"))
-    one, other = (with_marks(wide, [ElementMark("x" * length, 5, 5, 50, 50)]) for length in (64, 65))
+    one, other = (draw_marks(wide, [ElementMark("x" * length, 5, 5, 50, 50)]) for length in (64, 65))
     assert one == other
 
 
 def test_a_huge_element_shows_its_sides() -> None:
     marks = [ElementMark("1", -50_000, 20, 100_000, 100_000)]
-    marked = picture_of(with_marks(PAGE_PNG, marks))
+    marked = picture_of(draw_marks(PAGE_PNG, marks))
     assert differences(marked, drawn_by_browsergym(PAGE, marks)) is None
     assert differences(marked, PAGE) is not None
 
@@ -141,12 +141,12 @@ def test_photographs_stay_as_they_are_but_for_the_marks() -> None:
     png = png_of(photograph)
     assert len(png) > 300_000
     marks = [ElementMark("12", 100, 100, 200, 100)]
-    marked = with_marks(png, marks)
+    marked = draw_marks(png, marks)
     assert differences(picture_of(marked), drawn_by_browsergym(photograph, marks)) is None
     assert len(marked) < 1.2 * len(png)
 
 
 @pytest.mark.parametrize("mode", ["RGBA", "P", "L"])
 def test_pictures_of_any_kind_become_red_green_and_blue(mode: str) -> None:
-    marked = picture_of(with_marks(png_of(PAGE.convert(mode)), [ElementMark("1", 10, 10, 50, 50)]))
+    marked = picture_of(draw_marks(png_of(PAGE.convert(mode)), [ElementMark("1", 10, 10, 50, 50)]))
     assert marked.mode == "RGB"

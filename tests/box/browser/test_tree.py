@@ -9,9 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from glovebox.box.browser.worker.page.accessibility_tree import FrameTree, Node, merged, tree_text, with_bids
-from glovebox.box.browser.worker.page.elements import bids_of, clickable_of, frame_owners
-from tests.box.browser.test_elements import MARKER, PAGES, captured
+from glovebox.box.browser.worker.page.accessibility_tree import (
+    FrameTree,
+    Node,
+    merge_trees,
+    tree_text,
+    write_bids,
+)
+from glovebox.box.browser.worker.page.elements import bids_of, clickable_of
+from tests.box.browser.test_elements import MARKER, PAGES, captured, frame_owners
 
 _browsergym: Any = import_module("browsergym.utils.obs")
 _UNLIMITED = 10**9
@@ -41,12 +47,12 @@ def whole(name: str) -> tuple[list[Node], set[str]]:
     snapshot, trees = captured(name)
     bids = bids_of(snapshot)
     for tree in trees:
-        with_bids(tree.nodes, bids, MARKER)
+        write_bids(tree.nodes, bids, MARKER)
     indexes = {tree.frame_id: index for index, tree in enumerate(trees)}
     owners = {
         frame: (indexes[parent], element) for frame, (parent, element) in frame_owners(snapshot).items()
     }
-    return merged(trees, owners), clickable_of(snapshot)
+    return merge_trees(trees, owners), clickable_of(snapshot)
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -80,7 +86,7 @@ def test_only_what_is_not_ignored_gets_an_id() -> None:
         node(3, "StaticText", "text", backendDOMNodeId=9, description={"value": "another"}),
         node(4, "InlineTextBox", "text"),
     ]
-    with_bids(nodes, {7: "a1", 8: "a2"}, MARKER)
+    write_bids(nodes, {7: "a1", 8: "a2"}, MARKER)
     assert nodes[0]["browsergym_id"] == "a1"
     assert "description" not in nodes[0]
     assert nodes[0]["properties"] == [roledescription]
@@ -96,7 +102,7 @@ def test_what_chromium_puts_into_an_element_has_its_id() -> None:
         node(3, "spinbutton", "Month", backendDOMNodeId=9, parentId="2", description=dict(marked)),
         node(4, "StaticText", "/", backendDOMNodeId=10, parentId="2"),
     ]
-    with_bids(nodes, {7: "5"}, MARKER)
+    write_bids(nodes, {7: "5"}, MARKER)
     assert [one.get("browsergym_id") for one in nodes] == ["5", None, "5", None]
     assert not any("description" in one for one in nodes)
 
@@ -119,7 +125,7 @@ def test_node_ids_of_other_processes_are_told_apart() -> None:
     inner = FrameTree(
         "inner", [node(1, "RootWebArea", "I", [2], **frame), node(2, "button", "B", parentId="1")], "1."
     )
-    found = merged([page, inner], {"inner": (0, 5)})
+    found = merge_trees([page, inner], {"inner": (0, 5)})
     assert [one["nodeId"] for one in found] == ["1", "2", "1.1", "1.2"]
     assert found[1]["childIds"] == ["1.1"]
     assert found[3]["parentId"] == "1.1"
@@ -138,7 +144,7 @@ def test_node_ids_of_other_processes_are_told_apart() -> None:
 def test_a_frame_that_is_hidden_or_something_else_hides_its_document(role: str) -> None:
     page = FrameTree("page", [node(1, "RootWebArea", "", [2]), node(2, role, backendDOMNodeId=5)], "")
     inner = FrameTree("inner", [node(9, "RootWebArea", "I")], "")
-    found = merged([page, inner], {"inner": (0, 5)})
+    found = merge_trees([page, inner], {"inner": (0, 5)})
     assert [one["nodeId"] for one in found] == ["1", "2", "9"]
     assert "'I'" not in tree_text(found, set(), limit=_UNLIMITED)
 
@@ -146,9 +152,9 @@ def test_a_frame_that_is_hidden_or_something_else_hides_its_document(role: str) 
 def test_a_frame_without_a_tree_or_an_owner_does_no_harm() -> None:
     page = FrameTree("page", [node(1, "Iframe", "", backendDOMNodeId=5)], "")
     lost = FrameTree("lost", [node(2, "RootWebArea", "lost")], "")
-    found = merged([page, FrameTree("empty", [], ""), lost], {"empty": (0, 5)})
+    found = merge_trees([page, FrameTree("empty", [], ""), lost], {"empty": (0, 5)})
     assert tree_text(found, set(), limit=_UNLIMITED) == "Iframe ''"
-    assert merged([], {}) == []
+    assert merge_trees([], {}) == []
 
 
 _roles = st.sampled_from(["generic", "StaticText", "button", "LineBreak", "InlineTextBox", "none", "link"])

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from glovebox.box.notebook.exit_messages import how_ended
+from glovebox.box.notebook.messages import describe_status
 
 
 @pytest.mark.parametrize(
@@ -18,9 +18,9 @@ from glovebox.box.notebook.exit_messages import how_ended
     ],
 )
 def test_an_exit_status_is_put_into_words(status: int | None, words: str) -> None:
-    assert how_ended(status) == words
+    assert describe_status(status) == words
 
 
 def test_what_the_system_says_of_memory_is_repeated() -> None:
     said = "Out of memory: the system killed python (pid 5, 2 GB)."
-    assert how_ended(137, said) == f"killed by signal 9 (SIGKILL). {said[:-1]}"
+    assert describe_status(137, said) == f"killed by signal 9 (SIGKILL). {said[:-1]}"

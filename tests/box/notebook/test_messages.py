@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from glovebox.box.notebook.messages import Gathered, Incoming, content_of, is_rich, output_of, size_of
+from glovebox.box.notebook.messages import Incoming, ObservedOutput, content_of, is_rich, output_of, size_of
 from glovebox.protocol.notebook import CellOutput
 
 
@@ -17,7 +17,7 @@ def output(kind: str, **content: Any) -> CellOutput:
 
 
 def text_of(*outputs: CellOutput) -> str:
-    gathered = Gathered()
+    gathered = ObservedOutput()
     for one in outputs:
         gathered.add(one)
     return gathered.text()
@@ -65,7 +65,7 @@ def test_a_colour_that_comes_in_two_pieces_is_removed() -> None:
 
 
 def test_png_images_are_gathered_as_urls() -> None:
-    gathered = Gathered()
+    gathered = ObservedOutput()
     gathered.add(output("display_data", data={"image/png": "QUJD", "text/plain": "<Figure>"}))
     gathered.add(output("execute_result", data={"image/png": "REVG"}))
     gathered.add(output("display_data", data={"image/jpeg": "xxxx"}))

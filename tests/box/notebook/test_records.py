@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from glovebox.box.notebook.records import MOST_BYTES, MOST_BYTES_OF_ONE, MOST_CELLS, CellLogs
+from glovebox.box.notebook.cells import MOST_BYTES, MOST_BYTES_OF_ONE, MOST_CELLS, CellLogs
 from glovebox.errors import NoSuchCell
 from glovebox.protocol.notebook import CellInfo, CellOutput
 

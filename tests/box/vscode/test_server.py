@@ -159,8 +159,7 @@ def test_it_is_the_sandbox_users(vscode_server: Path, tmp_path: Path) -> None:
     data = tmp_path / "data"
     data.mkdir()
     os.chown(data, pwd.getpwnam("nobody").pw_uid, -1)
-    for directory in (tmp_path, *tmp_path.parents[:2]):
-        directory.chmod(0o755)
+    tmp_path.chmod(0o755)
     flags = (*PLUGIN, "--username", "nobody", "--plugin-options", f"vscode.data_dir={data}")
     with running_box(workspace, *flags, environment=environment(vscode_server)) as box:
         pid = opened(Editor(box))

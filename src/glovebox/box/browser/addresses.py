@@ -7,29 +7,29 @@ import re
 from collections.abc import Collection
 from urllib.parse import unquote, urlsplit
 
-#: What shows another address as text.
+#: Shows the page of another address as text.
 _SHOWN_AS_TEXT = "view-source:"
 _DEFAULT_PORTS = {"http": 80, "https": 443, "ws": 80, "wss": 443, "ftp": 21}
-#: What pages make by themselves. An address without a scheme is none, as Chromium will say.
+#: Made by pages themselves. One without a scheme is malformed, which Chromium will report.
 _MADE_BY_PAGES = frozenset({"data", "blob", ""})
 _BLANK = re.compile(r"blank([?#].*)?", re.IGNORECASE | re.DOTALL)
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*:", re.IGNORECASE)
-#: What Chromium shows instead of a page that cannot be reached.
+#: Shown by Chromium for a page that cannot be reached.
 ERROR_PAGE = "chrome-error://chromewebdata/"
-#: What Playwright takes for the beginning of a host.
+#: Taken by Playwright for the beginning of a host.
 _LOCAL = ("localhost", "127.0.0.1")
-#: What browsers leave out of an address: these around it, those anywhere in it.
+#: Characters that browsers remove: these around an address, those anywhere in it.
 _AROUND = "".join(map(chr, range(0x21)))
 _ANYWHERE = str.maketrans("", "", "\t\r\n")
 
 
 def resolver_rules(closed_ports: Collection[int]) -> str:
-    """Rules for Chromium under which no name and no number leads to one of these ports, on any way."""
+    """Rules for Chromium that close these ports of all hosts."""
     return ", ".join(f"MAP *:{port} ~NOTFOUND" for port in sorted(closed_ports))
 
 
 def why_closed(url: str, closed_ports: Collection[int], workspace: str) -> str | None:
-    """Why this address may not be visited, None if it may. Blocks: it looks where links lead."""
+    """Why this address may not be visited, None if it may. Blocks: it follows symbolic links."""
     url = _plain(url)
     scheme, _, rest = url.partition(":") if _SCHEME.match(url) else ("", "", url)
     scheme = scheme.lower()
@@ -49,7 +49,7 @@ def why_closed(url: str, closed_ports: Collection[int], workspace: str) -> str |
 
 
 def _plain(url: str) -> str:
-    """An address as browsers read it: of a source, the address that it is of."""
+    """An address as browsers read it; for view-source:, the address that it shows."""
     url = url.translate(_ANYWHERE).strip(_AROUND)
     while url.lower().startswith(_SHOWN_AS_TEXT):
         url = url[len(_SHOWN_AS_TEXT) :].strip(_AROUND)
@@ -57,7 +57,7 @@ def _plain(url: str) -> str:
 
 
 def _port(url: str, default: int) -> int | None:
-    """The port that an address names; None if it is no address at all, as Chromium will say."""
+    """The port of an address; None if it is malformed, which Chromium will report."""
     try:
         return urlsplit(url.replace("\\", "/")).port or default
     except ValueError:
@@ -65,7 +65,7 @@ def _port(url: str, default: int) -> int | None:
 
 
 def file_allowed(url: str, workspace: str) -> bool:
-    """Whether a file: address leads into the workspace, links followed. Blocks."""
+    """Whether a file: address leads into the workspace, with links followed. Blocks."""
     try:
         parts = urlsplit(url.replace("\\", "/"))
     except ValueError:

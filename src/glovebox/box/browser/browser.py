@@ -11,20 +11,19 @@ import sys
 from collections.abc import AsyncGenerator
 from typing import Literal
 
+from msgspec import structs
+
 from glovebox.box.browser import wire
-from glovebox.box.browser.chromium_path import find_chromium
-from glovebox.box.browser.options import BrowserOptions
+from glovebox.box.browser.chromium import BrowserOptions, Setup, find_chromium
 from glovebox.box.browser.process import NAME, BrowserProcess
 from glovebox.box.browser.wire import Seen, TextReply
-from glovebox.box.events import EventLog
-from glovebox.box.services import Keeper
-from glovebox.box.threads import Threads
+from glovebox.box.plugin import Context
+from glovebox.box.supervised import Supervised
 from glovebox.errors import BrowserError, BrowserNotStarted
 from glovebox.protocol.actions import BrowseInteractiveAction, BrowseURLAction
 from glovebox.protocol.events import BrowserChanged
 from glovebox.protocol.observations import BrowserOutputObservation, FileDownloadObservation
 from glovebox.protocol.status import BrowserInfo, PageInfo
-from glovebox.settings import Settings
 
 #: The contract's limit for one step.
 _STEP_LIMIT = 120.0
@@ -42,50 +41,37 @@ _BEHIND = 2
 class Browser:
     """Carries out browser actions, one after the other."""
 
-    def __init__(
-        self,
-        options: BrowserOptions,
-        settings: Settings,
-        *,
-        ports: tuple[int, ...],
-        keeper: Keeper,
-        threads: Threads,
-        events: EventLog,
-    ) -> None:
+    def __init__(self, options: BrowserOptions, context: Context) -> None:
         self._options = options
-        self._settings = settings
-        self._ports = ports
-        self._keeper = keeper
-        self._threads = threads
-        self._events = events
-        self._process: BrowserProcess | None = None
-        self._starting = asyncio.Lock()
+        self._context = context
+        self._supervised = Supervised(self._start, lambda process: not process.lost.done())
         self._turn = asyncio.Lock()
         self._watchers: set[asyncio.Queue[wire.Frame]] = set()
 
     @property
     def running(self) -> bool:
         """Whether it was started, and can be asked."""
-        return self._process is not None and not self._process.lost.done()
+        return self._supervised.alive is not None
 
     async def open(self) -> None:
-        """Take over the browser of an earlier server, if it left one."""
-        if self._keeper.kept(NAME) is not None:
+        """Adopt the browser of an earlier server, if it left one."""
+        if self._context.keeper.kept(NAME) is not None:
             with contextlib.suppress(BrowserError):
-                await self._started()
+                await self._supervised.get()
 
     async def close(self) -> None:
-        """Leave the process, which ends with the box or waits for the next server; end one that is lost."""
-        if self._process is not None:
-            process, self._process = self._process, None
+        """Disconnect; the process ends with the box or waits for the next server. End one that is lost."""
+        await self._supervised.stop()
+        process, self._supervised.current = self._supervised.current, None
+        if process is not None:
             await (process.close() if process.lost.done() else process.disconnect())
 
     async def browse(self, action: BrowseURLAction) -> BrowserOutputObservation | FileDownloadObservation:
         """Open a page and read it."""
         url = action.url
         if not _SCHEME.match(url):
-            url = f"{os.getcwd()}{url}"  # the contract's way to say that this is no address
-        return await self._step(f'goto("{_quoted(url)}")', BROWSE, url, raw=action.return_axtree)
+            url = f"{os.getcwd()}{url}"  # as the contract shows what is no address
+        return await self._step(f'goto("{_quote(url)}")', BROWSE, url, raw=action.return_axtree)
 
     async def interact(
         self, action: BrowseInteractiveAction
@@ -94,13 +80,13 @@ class Browser:
         return await self._step(action.browser_actions, INTERACTIVE, "", raw=action.return_axtree)
 
     async def picture(self, kind: Literal["png", "jpeg"]) -> wire.Picture:
-        """How the active page looks now.
+        """A picture of the active page.
 
         Raises:
             BrowserNotStarted: there is none.
-            BrowserError: it cannot be seen.
+            BrowserError: it cannot be observed.
         """
-        process = self._there()
+        process = self._expect()
         try:
             async with asyncio.timeout(_LOOK_LIMIT):
                 return await process.look(kind)
@@ -108,13 +94,12 @@ class Browser:
             raise BrowserError(TOO_LONG) from error
 
     async def info(self) -> BrowserInfo:
-        """What there is to know of it."""
-        process = self._process
-        if process is None or not self.running:
+        process = self._supervised.alive
+        if process is None:
             return BrowserInfo(state="stopped")
         try:
             async with asyncio.timeout(_LOOK_LIMIT):
-                told = await process.survey()
+                tabs = await process.survey()
         except TimeoutError:
             return BrowserInfo(state="busy", version=process.version)
         except BrowserError:
@@ -122,10 +107,10 @@ class Browser:
                 raise
             return BrowserInfo(state="stopped")
         pages = [
-            PageInfo(url=url, title=title, active=index == told.active)
-            for index, (url, title) in enumerate(zip(told.urls, told.titles, strict=True))
+            PageInfo(url=url, title=title, active=index == tabs.active)
+            for index, (url, title) in enumerate(zip(tabs.urls, tabs.titles, strict=True))
         ]
-        return BrowserInfo(state="running", version=process.version, pid=told.pid, pages=pages)
+        return BrowserInfo(state="running", version=process.version, pid=tabs.pid, pages=pages)
 
     async def frames(self) -> AsyncGenerator[wire.Frame, None]:
         """The active page whenever it changes; a slow reader misses some.
@@ -133,7 +118,7 @@ class Browser:
         Raises:
             BrowserNotStarted: there is none.
         """
-        process = self._there()
+        process = self._expect()
         queue: asyncio.Queue[wire.Frame] = asyncio.Queue(_BEHIND)
         self._watchers.add(queue)
         process.cast(True)
@@ -142,8 +127,8 @@ class Browser:
                 yield await queue.get()
         finally:
             self._watchers.discard(queue)
-            if not self._watchers and self._process is not None:
-                self._process.cast(False)
+            if not self._watchers and self._supervised.current is not None:
+                self._supervised.current.cast(False)
 
     async def _step(
         self, actions: str, trigger: str, url: str, *, raw: bool
@@ -154,83 +139,72 @@ class Browser:
             except BrowserError as error:
                 return failed_observation(str(error), trigger, url)
             if isinstance(reply, wire.TextReply):
-                return told_observation(reply, trigger, actions)
+                return text_observation(reply, trigger, actions)
             for dialog in reply.dialogs:
                 answer = "accepted" if dialog.accepted else "dismissed"
-                self._say(f"{dialog.kind} {answer}", dialog.text)
+                self._publish(f"{dialog.kind} {answer}", dialog.text)
             if reply.downloads:
                 return download_observation(actions, reply.downloads[-1].path)
             return seen_observation(reply, trigger, actions)
 
     async def _carry_out(self, actions: str, trigger: str, *, raw: bool) -> wire.Seen | wire.TextReply:
-        process = await self._started()
+        process = await self._supervised.get()
         try:
             async with asyncio.timeout(_STEP_LIMIT):
                 return await process.step(actions, as_text=trigger == BROWSE, raw=raw)
         except TimeoutError as error:
-            self._say("ended", TOO_LONG)
+            self._publish("ended", TOO_LONG)
             await process.close()
             raise BrowserError(TOO_LONG) from error
 
-    def _there(self) -> BrowserProcess:
-        if self._process is None or not self.running:
+    def _expect(self) -> BrowserProcess:
+        if (process := self._supervised.alive) is None:
             raise BrowserNotStarted("The browser is not started: browse or browse_interactive starts it.")
-        return self._process
+        return process
 
-    async def _started(self) -> BrowserProcess:
-        async with self._starting:
-            if self._process is not None and not self._process.lost.done():
-                return self._process
-            if self._process is not None:  # it has crashed
-                if self._settings.browsergym_eval_env:
-                    raise BrowserError(_EVALUATION_ENDED)
-                await self._process.close()
-                self._process = None
-            setup = await self._threads.run(self._setup)
-            module = _EVALUATION if setup.evaluation else _WORKER
-            command = [self._options.python or sys.executable, "-m", module]
-            self._process = await BrowserProcess.start(
-                self._keeper, self._threads, setup, command, self._heard
-            )
-            self._say("started", f"Chromium {self._process.version}")
-            if self._watchers:
-                self._process.cast(True)
-            return self._process
+    async def _start(self) -> BrowserProcess:
+        settings, supervised, threads = self._context.settings, self._supervised, self._context.threads
+        if supervised.current is not None:  # it has crashed
+            if settings.browsergym_eval_env:
+                raise BrowserError(_EVALUATION_ENDED)
+            await supervised.current.close()
+            supervised.current = None
+        setup = await threads.run(self._setup)
+        command = [self._options.python or sys.executable, "-m", _EVALUATION if setup.evaluation else _WORKER]
+        process = await BrowserProcess.start(self._context.keeper, threads, setup, command, self._receive)
+        self._publish("started", f"Chromium {process.version}")
+        if self._watchers:
+            process.cast(True)
+        return process
 
-    def _setup(self) -> wire.Setup:
-        """What the process is to know. Blocks."""
-        settings, options = self._settings, self._options
-        return wire.Setup(
+    def _setup(self) -> Setup:
+        """Blocks."""
+        settings = self._context.settings
+        return Setup(
             socket="{directory}/s",
             executable=find_chromium(settings.chromium, settings.command_environment.get("PATH", os.defpath)),
             workspace=os.path.abspath(settings.working_dir),
             profile="{directory}/profile",
-            closed_ports=list(self._ports),
-            width=options.width,
-            height=options.height,
-            coordinates=options.coordinates,
-            load_limit=options.load_limit,
-            dialogs=options.dialogs,
-            settle=options.settle,
-            tree_limit=options.tree_limit,
+            closed_ports=list(self._context.services.ports),
             evaluation=settings.browsergym_eval_env,
+            **structs.asdict(self._options),
         )
 
-    def _heard(self, told: wire.Frame | wire.Crashed) -> None:
-        if isinstance(told, wire.Crashed):
-            self._say("crashed", told.what)
+    def _receive(self, message: wire.Frame | wire.Crashed) -> None:
+        if isinstance(message, wire.Crashed):
+            self._publish("crashed", message.what)
             return
         for queue in self._watchers:
             if queue.full():
                 queue.get_nowait()
-            queue.put_nowait(told)
+            queue.put_nowait(message)
 
-    def _say(self, what: str, reason: str = "") -> None:
-        self._events.append(BrowserChanged, what=what, reason=reason)
+    def _publish(self, what: str, reason: str = "") -> None:
+        self._context.events.append(BrowserChanged, what=what, reason=reason)
 
 
-def _quoted(url: str) -> str:
-    """An address inside the quotes of a call; those that need nothing stay as they are."""
+def _quote(url: str) -> str:
+    """Escape an address for the quotes of a call."""
     return url.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\r", "\\r")
 
 
@@ -266,7 +240,7 @@ def seen_observation(seen: Seen, trigger: str, actions: str) -> BrowserOutputObs
 
 
 def failed_observation(error: str, trigger: str, url: str) -> BrowserOutputObservation:
-    """What there is to say when nothing was seen."""
+    """An observation without a page."""
     nothing = Seen(
         id=0,
         url="",
@@ -288,13 +262,13 @@ def failed_observation(error: str, trigger: str, url: str) -> BrowserOutputObser
     )
 
 
-def told_observation(told: TextReply, trigger: str, actions: str) -> BrowserOutputObservation:
-    """What an evaluation tells: its goal, its rewards."""
+def text_observation(reply: TextReply, trigger: str, actions: str) -> BrowserOutputObservation:
+    """The goal or the rewards of an evaluation."""
     return BrowserOutputObservation(
-        content=told.text,
+        content=reply.text,
         url="",
         trigger_by_action=trigger,
-        goal_image_urls=told.images,
+        goal_image_urls=reply.images,
         last_browser_action=actions,
     )
 

@@ -1,4 +1,4 @@
-"""What agents ask of the browser: calls such as `fill("13", "Ada")`, read from text and checked. No I/O.
+"""Calls of agents such as `fill("13", "Ada")`, parsed from text and checked. No I/O.
 
 The text is read as loosely as BrowserGym reads it: anything between calls is skipped, and so are comments;
 calls may share a line. Their arguments are literals; nothing is ever evaluated as code.
@@ -31,7 +31,7 @@ class BadCall(Exception):
     """A call that cannot be carried out. Its text is the whole error as the wire has it, `Type: message`."""
 
 
-# How calls are made. Real functions, so that what Python says of wrong arguments is said by Python.
+# Signatures. Real functions, so that errors about wrong arguments are those of Python.
 
 _Signature = Callable[..., dict[str, object]]
 
@@ -75,7 +75,7 @@ _SIGNATURES = _ON_ELEMENTS | _ON_COORDINATES
 for _name, _signature in _SIGNATURES.items():
     _signature.__qualname__ = _name
 
-#: What agents may call, and what only those may who are allowed to name places on the screen.
+#: The calls of all agents, and those of agents that may name places on the screen.
 NAMES = frozenset(_ON_ELEMENTS)
 COORDINATE_NAMES = frozenset(_ON_COORDINATES)
 
@@ -93,7 +93,7 @@ def parse(text: str, *, coordinates: bool = False) -> list[BrowserCall]:
     for name, _, _ in found:
         if name not in known:
             raise BadCall(f"NameError: Invalid action type '{name}'.")
-    return [BrowserCall(name, tuple(args), _unrepeated(named)) for name, args, named in found]
+    return [BrowserCall(name, tuple(args), _without_repeats(named)) for name, args, named in found]
 
 
 def bind(call: BrowserCall) -> dict[str, object]:
@@ -109,7 +109,7 @@ def bind(call: BrowserCall) -> dict[str, object]:
     return {name: _CHECKS[name](f"{call.name}() argument '{name}'", value) for name, value in given.items()}
 
 
-def _unrepeated(named: list[tuple[str, object]]) -> dict[str, object]:
+def _without_repeats(named: list[tuple[str, object]]) -> dict[str, object]:
     arguments: dict[str, object] = {}
     for name, value in named:
         if name in arguments:
@@ -146,12 +146,12 @@ _VALUE = re.compile(
 _CONSTANTS: dict[str, object] = {"True": True, "False": False, "None": None}
 #: Lists and the like inside of each other; deeper than this is no call that is known.
 _DEEPEST = 40
-#: What is read where no value stands.
+#: There is no value here.
 _NOTHING = object()
 
 
 class _NoCall(Exception):
-    """What looked like a call is none."""
+    """Something that looked like a call is not one."""
 
 
 class _Found(NamedTuple):
@@ -166,8 +166,8 @@ class _Scanner:
     def __init__(self, text: str) -> None:
         self._text = text
         self._at = 0
-        # Reading what turns out to be no call starts again behind its name. No text that is meant to be
-        # read makes that happen for long; one that is made for it must not keep anybody waiting.
+        # When something turns out to be no call, scanning starts again behind its name. Normal text makes
+        # this happen rarely; text made for it must not take for ever.
         self._patience = 2 * len(text) + 10_000
 
     def calls(self) -> list[_Found]:
@@ -187,14 +187,14 @@ class _Scanner:
         self._expect("(")
         args = self._elements(_DEEPEST)
         named: list[tuple[str, object]] = []
-        # That there is no comma before the first of them is no matter to BrowserGym.
+        # Like BrowserGym, this does not need a comma before the first.
         more = True
-        while more and (parameter := self._taken(_NAME)):
+        while more and (parameter := self._take(_NAME)):
             self._expect("=")
             if (value := self._element(_DEEPEST)) is _NOTHING:
                 raise _NoCall
             named.append((parameter, value))
-            more = self._comes(",")
+            more = self._skip(",")
         self._expect(")")
         return _Found(name, args, named)
 
@@ -202,7 +202,7 @@ class _Scanner:
         elements: list[object] = []
         while (element := self._element(depth)) is not _NOTHING:
             elements.append(element)
-            if not self._comes(","):
+            if not self._skip(","):
                 break
         return elements
 
@@ -231,30 +231,30 @@ class _Scanner:
 
     def _mapping(self, depth: int) -> dict[str, object]:
         mapping: dict[str, object] = {}
-        while token := self._taken(_STRING):
+        while token := self._take(_STRING):
             self._expect(":")
             if (value := self._element(depth)) is _NOTHING:
                 raise _NoCall
             mapping[_string(token)] = value
-            if not self._comes(","):
+            if not self._skip(","):
                 break
         self._expect("}")
         return mapping
 
     def _expect(self, sign: str) -> None:
-        if not self._comes(sign):
+        if not self._skip(sign):
             raise _NoCall
 
-    def _comes(self, sign: str) -> bool:
-        """Whether a sign comes next; if so, it is read."""
+    def _skip(self, sign: str) -> bool:
+        """Whether a sign comes next; if so, skip it."""
         self._skip_blank()
         if not self._text.startswith(sign, self._at):
             return False
         self._read_to(self._at + len(sign))
         return True
 
-    def _taken(self, token: re.Pattern[str]) -> str:
-        """The token that comes next if it is of a kind, else nothing."""
+    def _take(self, token: re.Pattern[str]) -> str:
+        """The next token if it is of this kind, else an empty string."""
         self._skip_blank()
         if (match := token.match(self._text, self._at)) is None:
             return ""
@@ -274,7 +274,7 @@ class _Scanner:
 
 
 def _string(token: str) -> str:
-    """What a string of Python stands for. Unknown escapes stand for themselves."""
+    """The value of a Python string. Unknown escapes stand for themselves."""
     if "\\" not in token and "\r" not in token:
         quotes = 3 if token[:3] in ('"""', "'''") else 1
         return token[quotes:-quotes]

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 from starlette.requests import Request
 from starlette.responses import Response
 
-from glovebox.box.browser.options import BrowserOptions
+from glovebox.box.browser.chromium import BrowserOptions
 from glovebox.box.executor import Call, Handler
 from glovebox.box.plugin import Context, Plugin
 from glovebox.errors import BrowserError, PluginFailed, RequestError
@@ -52,8 +51,7 @@ class BrowserPlugin(Plugin):
         return [self.browse, self.browse_interactive]
 
     def endpoints(self) -> Iterable[Endpoint | Socket]:
-        """What people see of it."""
-        return browser_endpoints(lambda: self.browser, self.context.closing)
+        return browser_endpoints(self)
 
     def gauges(self) -> Mapping[str, float]:
         return {"browser_running": self._browser.running if self._browser else 0}
@@ -71,21 +69,14 @@ class BrowserPlugin(Plugin):
         return await self.browser.interact(action)
 
     async def start(self) -> None:
-        """Be ready; a browser that an earlier server left is taken over."""
+        """Adopt the browser of an earlier server, if it left one."""
         from glovebox.box.browser.browser import Browser
 
-        self._browser = Browser(
-            self._options,
-            self.context.settings,
-            ports=self.context.services.ports,
-            keeper=self.context.keeper,
-            threads=self.context.threads,
-            events=self.context.events,
-        )
+        self._browser = Browser(self._options, self.context)
         await self._browser.open()
 
     async def health(self) -> dict[str, Any]:
-        """Whether it answers; one that was never needed is well."""
+        """Whether it answers; one that was never started is healthy."""
         try:
             info = await self.browser.info()
         except BrowserError as error:
@@ -97,35 +88,24 @@ class BrowserPlugin(Plugin):
             browser, self._browser = self._browser, None
             await browser.close()
 
-
-_FORMATS: dict[str, Literal["png", "jpeg"]] = {"png": "png", "jpeg": "jpeg"}
-
-
-class BrowserEndpoints:
-    """The endpoints."""
-
-    def __init__(self, browser: Callable[[], Browser], closing: asyncio.Event) -> None:
-        self._browser = browser
-        self._closing = closing
-
-    async def info(self, request: Request) -> Response:
-        """The browser and its pages."""
-        return json_response(await self._browser().info())
+    async def show(self, request: Request) -> Response:
+        return json_response(await self.browser.info())
 
     async def screenshot(self, request: Request) -> Response:
-        """The active page as a picture."""
         asked = request.query_params.get("format", "png")
         kind = _FORMATS.get(asked)
         if kind is None:
             raise RequestError(f"format is {asked[:50]!r}, which is none of: {', '.join(_FORMATS)}.")
-        picture = await self._browser().picture(kind)
+        picture = await self.browser.picture(kind)
         return Response(picture.image, media_type=f"image/{kind}", headers={"Cache-Control": "no-store"})
 
     async def screencast(self, request: Request) -> Response:
-        """The active page whenever it changes."""
-        browser = self._browser()
-        await browser.picture("jpeg")  # says if there is nothing to be seen, before the answer begins
-        return Stream(_messages(browser), closing=self._closing)
+        browser = self.browser
+        await browser.picture("jpeg")  # fails before the response begins if there is no page
+        return Stream(_messages(browser), closing=self.context.closing)
+
+
+_FORMATS: dict[str, Literal["png", "jpeg"]] = {"png": "png", "jpeg": "jpeg"}
 
 
 async def _messages(browser: Browser) -> AsyncGenerator[bytes, None]:
@@ -139,15 +119,14 @@ async def _messages(browser: Browser) -> AsyncGenerator[bytes, None]:
         yield message("screencast", shown)
 
 
-def browser_endpoints(browser: Callable[[], Browser], closing: asyncio.Event) -> list[Endpoint]:
-    """What is served of the browser."""
-    own = BrowserEndpoints(browser, closing)
+def browser_endpoints(own: BrowserPlugin) -> list[Endpoint]:
+    """The endpoints for people who watch."""
     stopped = Reply("The browser is not started: no page was asked for yet.", ErrorBody)
     failed = Reply("The page cannot be seen.", ErrorBody)
     kinds = Parameter("format", {"enum": list(_FORMATS), "default": "png"}, "The kind of picture.")
     return [
         Endpoint(
-            "GET", "/browser", own.info, "The browser and its open pages",
+            "GET", "/browser", own.show, "The browser and its open pages",
             {200: Reply("How it is.", BrowserInfo), 500: failed},
         ),
         Endpoint(

@@ -1,4 +1,4 @@
-"""What the server and the process that drives the browser say to each other, over a socket of the two."""
+"""Messages between the server and the process that drives the browser, over a Unix socket."""
 
 from __future__ import annotations
 
@@ -17,43 +17,17 @@ _LENGTH = struct.Struct(">I")
 _LONGEST = 512 << 20
 
 
-class Setup(Message):
-    """What the process is started with, as a file in its directory."""
-
-    socket: str
-    #: The Chromium to start; empty is Playwright's own.
-    executable: str
-    #: Where screenshots and downloads go, and where files may be opened from.
-    workspace: str
-    profile: str
-    #: Ports of the box that no page may reach.
-    closed_ports: list[int]
-    width: int
-    height: int
-    #: Whether actions may name places on the screen.
-    coordinates: bool
-    #: How long pages may take to load, in seconds.
-    load_limit: float
-    dialogs: Literal["accept", "dismiss"]
-    #: How long the page must be quiet after an action before it is looked at, in seconds.
-    settle: float
-    #: The most characters of an accessibility tree.
-    tree_limit: int
-    #: The BrowserGym task to evaluate an agent on; empty is none.
-    evaluation: str = ""
-
-
-# What is asked for.
+# Requests.
 
 
 class BrowserStep(Message, tag="step"):
-    """Carry out a string of calls, and say what is seen then."""
+    """Carry out a string of calls, and observe the page then."""
 
     id: int
     actions: str
-    #: Whether the page is wanted as text to read; else as an accessibility tree.
+    #: Observe the page as text to read; else as an accessibility tree.
     as_text: bool = False
-    #: Whether the tree and the properties of all elements are wanted as they are.
+    #: Add the tree and the properties of all elements as Chromium has them.
     raw: bool = False
 
 
@@ -65,13 +39,13 @@ class Observe(Message, tag="look"):
 
 
 class Cast(Message, tag="cast"):
-    """Begin or end to show the active page whenever it changes."""
+    """Begin or end a screencast of the active page."""
 
     on: bool
 
 
 class Survey(Message, tag="survey"):
-    """Say which pages are open."""
+    """List the open pages."""
 
     id: int
 
@@ -79,11 +53,11 @@ class Survey(Message, tag="survey"):
 Request = BrowserStep | Observe | Cast | Survey
 
 
-# What is told.
+# Replies and notifications.
 
 
 class Dialog(Message):
-    """A dialog that a page opened, and what was answered."""
+    """A dialog that a page opened, and the answer."""
 
     kind: str
     text: str
@@ -91,7 +65,7 @@ class Dialog(Message):
 
 
 class Download(Message):
-    """A file that was downloaded whole."""
+    """A complete download."""
 
     path: str
     name: str
@@ -113,15 +87,15 @@ class Seen(Message, tag="seen"):
     screenshot_path: str | None = None
     #: What went wrong in the step: `Type: message`.
     error: str = ""
-    #: The page as text to read, if that was wanted.
+    #: The page as text to read, if `as_text`.
     text: str = ""
-    #: The accessibility tree as text, if that was wanted, or why there is none.
+    #: The accessibility tree as text, if not `as_text`, or why there is none.
     tree: str = ""
     tree_error: str = ""
-    #: As Chromium has them, if they were wanted.
+    #: As Chromium has them, if `raw`.
     axtree: dict[str, Any] = {}
     properties: dict[str, Any] = {}
-    #: What was said to the user.
+    #: Messages of the agent to the user.
     messages: list[str] = []
     dialogs: list[Dialog] = []
     downloads: list[Download] = []
@@ -156,20 +130,20 @@ class OpenTabs(Message, tag="tabs"):
 
 
 class BrowserFailure(Message, tag="failed"):
-    """What was asked for could not be done."""
+    """A request failed."""
 
     id: int
     text: str
 
 
 class Ready(Message, tag="ready"):
-    """It listens, and Chromium runs."""
+    """The process listens, and Chromium runs."""
 
     version: str
 
 
 class Frame(Message, tag="frame"):
-    """The active page has changed: how it looks now, as JPEG."""
+    """A picture of the screencast, as JPEG."""
 
     image: bytes
     url: str
@@ -188,28 +162,28 @@ Reply = Seen | TextReply | Picture | OpenTabs | BrowserFailure | Ready | Frame |
 _encoder = msgspec.msgpack.Encoder()
 
 
-def framed(message: Message) -> bytes:
-    """A message as it is sent."""
+def encode(message: Message) -> bytes:
+    """A message as bytes, with its length first."""
     try:
         body = _encoder.encode(message)
     except UnicodeEncodeError:
-        body = _encoder.encode(cleaned(msgspec.to_builtins(message, builtin_types=(bytes,))))
+        body = _encoder.encode(replace_surrogates(msgspec.to_builtins(message, builtin_types=(bytes,))))
     return _LENGTH.pack(len(body)) + body
 
 
-def cleaned(value: Any) -> Any:
-    """What a page says, as it can be sent: half characters, which scripts can make, are replaced."""
+def replace_surrogates(value: Any) -> Any:
+    """Text of a page as it can be sent: half characters, which scripts can make, are replaced."""
     if isinstance(value, str):
         return value if value.isascii() else value.encode("utf-8", "replace").decode()
     if isinstance(value, dict):
-        return {cleaned(key): cleaned(one) for key, one in value.items()}
+        return {replace_surrogates(key): replace_surrogates(one) for key, one in value.items()}
     if isinstance(value, list | tuple):
-        return [cleaned(one) for one in value]
+        return [replace_surrogates(one) for one in value]
     return value
 
 
-class Reader:
-    """Reads messages of the other side."""
+class MessageReader:
+    """Reads messages from the other side."""
 
     def __init__(self, kinds: Any) -> None:
         self._decoder = msgpack_decoder(kinds)
@@ -218,32 +192,32 @@ class Reader:
         """The next message.
 
         Raises:
-            ConnectionError: the other side is gone, or makes no sense.
+            ConnectionError: the other side is gone, or sent something else.
         """
         try:
             (length,) = _LENGTH.unpack(await stream.readexactly(_LENGTH.size))
-            body = await stream.readexactly(_checked(length))
+            body = await stream.readexactly(_check_length(length))
         except asyncio.IncompleteReadError as error:
             raise ConnectionError("The other side has hung up.") from error
-        return self._decoded(body)
+        return self._decode(body)
 
     def receive(self, connection: socket) -> Any:
         """The next message, without an event loop. Blocks.
 
         Raises:
-            ConnectionError: the other side is gone, or makes no sense.
+            ConnectionError: the other side is gone, or sent something else.
         """
-        (length,) = _LENGTH.unpack(_exactly(connection, _LENGTH.size))
-        return self._decoded(_exactly(connection, _checked(length)))
+        (length,) = _LENGTH.unpack(_receive_exactly(connection, _LENGTH.size))
+        return self._decode(_receive_exactly(connection, _check_length(length)))
 
-    def _decoded(self, body: bytes | bytearray) -> Any:
+    def _decode(self, body: bytes | bytearray) -> Any:
         try:
             return self._decoder.decode(body)
         except msgspec.MsgspecError as error:
             raise ConnectionError(f"The other side said something unknown: {error}") from error
 
 
-def _exactly(connection: socket, length: int) -> bytearray:
+def _receive_exactly(connection: socket, length: int) -> bytearray:
     body = bytearray()
     while len(body) < length:
         piece = connection.recv(min(length - len(body), 1 << 20))
@@ -253,7 +227,7 @@ def _exactly(connection: socket, length: int) -> bytearray:
     return body
 
 
-def _checked(length: int) -> int:
+def _check_length(length: int) -> int:
     if length > _LONGEST:
         raise ConnectionError(f"A message of {length} bytes is too long.")
     return length

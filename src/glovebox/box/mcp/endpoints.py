@@ -1,4 +1,4 @@
-"""What is served of MCP servers: the mounts of the contract, and how the servers are."""
+"""MCP over HTTP: the mounts of the contract, and the states of the servers."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from glovebox.errors import BadMcpConfig, NotFound, RequestError, TooDeep
 from glovebox.http.endpoints import UNEXPECTED, Endpoint, Parameter, Reply
@@ -18,7 +19,10 @@ from glovebox.protocol.base import Message
 from glovebox.protocol.status import McpLog, McpServerInfo, McpServers
 
 if TYPE_CHECKING:
+    from glovebox.box.mcp.http_transport import HttpServer
     from glovebox.box.mcp.plugin import McpPlugin
+
+Answer = Callable[[Request], Awaitable[Response]]
 
 EVENTS = "text/event-stream"
 #: Where clients of server-sent events connect, and where they post.
@@ -33,15 +37,33 @@ _RPC = {"type": "object", "properties": {"jsonrpc": {"const": "2.0"}, "method": 
 
 
 class McpUpdate(Message):
-    """What became of a new list of MCP servers."""
+    """The answer to a new list of MCP servers."""
 
     detail: str
     router_error_log: str
 
 
+class Delegated(Response):
+    """A response that another application gives."""
+
+    def __init__(self, application: ASGIApp) -> None:
+        super().__init__()
+        self._application = application
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._application(scope, receive, send)
+
+
 def mcp_endpoints(plugin: McpPlugin) -> list[Endpoint]:
-    """Everything."""
-    return [_update(plugin), *_mounts(plugin), *_own(plugin), *_servers(plugin), *_profiles(plugin)]
+    """All endpoints of the plugin."""
+    return [
+        _update(plugin),
+        *_mounts(plugin),
+        *_own(plugin),
+        *_servers(plugin),
+        *_server(plugin),
+        *_profiles(plugin),
+    ]
 
 
 def _update(plugin: McpPlugin) -> Endpoint:
@@ -73,9 +95,9 @@ def _update(plugin: McpPlugin) -> Endpoint:
 
 
 def _mounts(plugin: McpPlugin) -> list[Endpoint]:
-    """The aggregated servers. Clients show the key twice here: in the header of the box, and as a bearer."""
+    """The aggregated servers. Clients send the key twice here: in the header of the box, and as a bearer."""
 
-    def guarded(answer: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
+    def mount(application: Callable[[HttpServer, str], ASGIApp], messages: str = "") -> Answer:
         async def handle(request: Request) -> Response:
             if not plugin.router.mounted:
                 return error_response(404, NotFound("Not Found"))
@@ -84,7 +106,7 @@ def _mounts(plugin: McpPlugin) -> list[Endpoint]:
                 return Response(
                     _UNAUTHORIZED, 401, {"WWW-Authenticate": _CHALLENGE}, media_type="application/json"
                 )
-            return await answer(request)
+            return Delegated(application(await plugin.router_server.get(), messages))
 
         return handle
 
@@ -92,16 +114,18 @@ def _mounts(plugin: McpPlugin) -> list[Endpoint]:
         401: Reply("The bearer token is missing or wrong.", {"type": "object"}),
         404: Reply("There is no MCP server, or no such session.", ErrorBody),
     }
-    mounts = []
+    mounts: list[Endpoint] = []
     for path, messages in STREAMS.items():
+        events = mount(lambda server, path: server.events(path), messages)
+        posts = mount(lambda server, path: server.posts(path), messages)
         mounts += [
             Endpoint(
-                "GET", path, guarded(plugin.events(messages)), "The tools of all MCP servers, over SSE",
+                "GET", path, events, "The tools of all MCP servers, over SSE",
                 {200: Reply("Server-sent events of MCP's older transport.", {"type": "string"}, EVENTS),
                  **answers},
             ),
             Endpoint(
-                "POST", messages, guarded(plugin.posts(messages)), "A message of a client over SSE",
+                "POST", messages, posts, "A message of a client over SSE",
                 {202: Reply("Accepted; the answer comes as an event.", {"type": "string"}, "text/plain"),
                  400: Reply("No session is named, or not properly.", {"type": "string"}, "text/plain"),
                  **answers},
@@ -109,17 +133,18 @@ def _mounts(plugin: McpPlugin) -> list[Endpoint]:
                 body=_RPC,
             ),
         ]  # fmt: skip
-    streamable = guarded(plugin.streamable)
+    streamable = mount(lambda server, _: server.streamable)
     return [*mounts, *_streamable(ROUTER, streamable, "The tools of all MCP servers", answers)]
 
 
 def _own(plugin: McpPlugin) -> list[Endpoint]:
-    return _streamable(BOX, plugin.own, "The box itself as an MCP server", {})
+    async def own(request: Request) -> Response:
+        return Delegated((await plugin.box_server.get()).streamable)
+
+    return _streamable(BOX, own, "The box itself as an MCP server", {})
 
 
-def _streamable(
-    path: str, handle: Callable[[Request], Awaitable[Response]], summary: str, answers: dict[int, Reply]
-) -> list[Endpoint]:
+def _streamable(path: str, handle: Answer, summary: str, answers: dict[int, Reply]) -> list[Endpoint]:
     """The three methods of streamable HTTP."""
     message = Reply("An MCP message, or a stream of them.", {"type": "object"})
     wrong = Reply("Not what the protocol asks for.", {"type": "object"})
@@ -155,6 +180,22 @@ def _servers(plugin: McpPlugin) -> list[Endpoint]:
         await plugin.put(given)
         return json_response(plugin.report())
 
+    return [
+        Endpoint(
+            "GET", "/mcp/servers", every, "The MCP servers of the box and how they are",
+            {200: Reply("All of them, in their order.", McpServers)},
+        ),
+        Endpoint(
+            "PUT", "/mcp/servers", replace, "Replace the posted MCP servers, addresses included",
+            {200: Reply("The list is in force.", McpServers),
+             422: Reply("A rule is broken.", ErrorBody)},
+            body={"type": "object", "required": ["mcpServers"],
+                  "properties": {"mcpServers": {"type": "object"}}},
+        ),
+    ]  # fmt: skip
+
+
+def _server(plugin: McpPlugin) -> list[Endpoint]:
     async def one(request: Request) -> Response:
         return json_response(plugin.router.upstream(request.path_params["name"]).info())
 
@@ -171,17 +212,6 @@ def _servers(plugin: McpPlugin) -> list[Endpoint]:
     info = Reply("The server.", McpServerInfo)
     unknown = Reply("No server has that name.", ErrorBody)
     return [
-        Endpoint(
-            "GET", "/mcp/servers", every, "The MCP servers of the box and how they are",
-            {200: Reply("All of them, in their order.", McpServers)},
-        ),
-        Endpoint(
-            "PUT", "/mcp/servers", replace, "Replace the posted MCP servers, addresses included",
-            {200: Reply("The list is in force.", McpServers),
-             422: Reply("A rule is broken.", ErrorBody)},
-            body={"type": "object", "required": ["mcpServers"],
-                  "properties": {"mcpServers": {"type": "object"}}},
-        ),
         Endpoint(
             "GET", "/mcp/servers/{name}", one, "An MCP server and how it is",
             {200: info, 404: unknown}, path_parameters=path,

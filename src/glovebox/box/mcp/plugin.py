@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from starlette.requests import Request
-from starlette.responses import Response
-
 from glovebox.box.executor import Call, Handler
-from glovebox.box.mcp import config, tool_results
+from glovebox.box.mcp import config
+from glovebox.box.mcp.config import McpOptions, Server, parse_servers
 from glovebox.box.mcp.endpoints import STREAMS, mcp_endpoints
-from glovebox.box.mcp.options import McpOptions
-from glovebox.box.mcp.router import ListedServer, RoutedTools, Router
-from glovebox.box.mcp.servers import Server, parse_servers
-from glovebox.box.mcp.transports import PROCESS_PREFIX, process_name
+from glovebox.box.mcp.router import ListedServer, Router, describe_timeout, failure_json, result_json
+from glovebox.box.mcp.transports import PROCESS_PREFIX, load_sdk, process_name
 from glovebox.box.mcp.upstream import Unavailable
 from glovebox.box.plugin import Context, Plugin
+from glovebox.box.supervised import Supervised, end_unknown
 from glovebox.errors import SettingsError, UnknownTool, UnsupportedAction
 from glovebox.http.endpoints import Endpoint, Socket
 from glovebox.protocol.actions import MCPAction
@@ -25,13 +21,11 @@ from glovebox.protocol.observations import MCPObservation
 from glovebox.protocol.status import McpServers
 
 if TYPE_CHECKING:
-    from glovebox.box.mcp.http_transport import Served
-
-Answers = Callable[[Request], Awaitable[Response]]
+    from glovebox.box.mcp.http_transport import HttpServer
 
 
 class McpPlugin(Plugin):
-    """Brings the tools of MCP servers into the box. What speaks MCP is loaded when it is first needed."""
+    """Brings the tools of MCP servers into the box. The SDK is loaded when it is first needed."""
 
     name = "mcp"
     needs = ("terminal",)
@@ -42,28 +36,26 @@ class McpPlugin(Plugin):
         super().__init__(context)
         self._options = context.options(McpOptions)
         self.router = Router(keeper=lambda: context.keeper, threads=context.threads, options=self._options)
-        context.services.routed = RoutedTools(self.router)
+        context.services.routed = self.router
         self._posted: list[Server] = []
-        self._config = config.McpConfig()
+        self._config = config.ConfigFile()
         self._profile = ""
-        self._opening = asyncio.Lock()
-        self._routing: Served | None = None
-        self._box: Served | None = None
+        #: The router and the box itself as MCP servers.
+        self.router_server = Supervised(self._serve_router)
+        self.box_server = Supervised(self._serve_box)
 
     def handlers(self) -> Iterable[Handler]:
         return [self.call_tool_mcp]
 
     def endpoints(self) -> Iterable[Endpoint | Socket]:
-        """`/update_mcp_server`, the mounts, and how servers are."""
         return mcp_endpoints(self)
 
     def gauges(self) -> Mapping[str, float]:
-        """How many servers there are, and how many are ready."""
         upstreams = self.router.upstreams
         return {"mcp_servers": len(upstreams), "mcp_servers_ready": sum(one.ready for one in upstreams)}
 
     async def start(self) -> None:
-        """Begin with the servers of the configuration, and those that were posted to an earlier server."""
+        """Start the servers of the configuration, and those that were posted to an earlier server."""
         if self._options.config:
             self._config = await self.context.threads.run(config.load, self._options.config)
         self._profile = self._options.profile or self._config.profile
@@ -73,18 +65,20 @@ class McpPlugin(Plugin):
         if file := self._file():
             self._posted = await self.context.threads.run(config.read, file)
         self._apply()
-        await self._end_unknown()
+        on_list = {process_name(upstream.name) for upstream in self.router.upstreams}
+        await end_unknown(self.context.keeper, PROCESS_PREFIX, on_list)
 
     async def stop(self) -> None:
         """End all sessions and servers."""
-        served = [one for one in (self._routing, self._box) if one is not None]
-        self._routing = self._box = None
         self.router.forget_listeners()
-        await asyncio.gather(*(one.close() for one in served))
+        for supervised in (self.router_server, self.box_server):
+            await supervised.stop()
+            served, supervised.current = supervised.current, None
+            if served is not None:
+                await served.close()
         await self.router.close()
 
     async def health(self) -> dict[str, Any]:
-        """The state of each server."""
         infos = [upstream.info() for upstream in self.router.upstreams]
         return {"servers": {info.name: info.state for info in infos}}
 
@@ -93,7 +87,7 @@ class McpPlugin(Plugin):
         if not self.router.mounted:
             # The contract's words, which its clients show to people.
             raise UnsupportedAction("'ActionExecutor' object has no attribute 'call_tool_mcp'")
-        await self._load()
+        await self.context.threads.run(load_sdk)
         from mcp.shared.exceptions import MCPError
 
         async def tell(progress: float, total: float | None, message: str | None) -> None:
@@ -104,19 +98,19 @@ class McpPlugin(Plugin):
             result = await self.router.call(
                 action.name, action.arguments, limit=action.timeout, progress=tell
             )
-            content = tool_results.observed(result.model_dump(by_alias=True, mode="json", exclude_none=True))
+            content = result_json(result.model_dump(by_alias=True, mode="json", exclude_none=True))
         except UnknownTool as error:
             text = f"No matching MCP agent found for tool name: {action.name}"
             raise UnknownTool(f"{text}. {error}") from error
         except TimeoutError:
             limit = action.timeout or self.router.limit_of(action.name)
-            content = tool_results.failed(tool_results.timed_out(action.name, limit))
+            content = failure_json(describe_timeout(action.name, limit))
         except (MCPError, Unavailable) as error:
-            content = tool_results.failed(str(error))
+            content = failure_json(str(error))
         return MCPObservation(content=content, name=action.name, arguments=action.arguments)
 
     async def post(self, posted: list[Any]) -> None:
-        """Have the servers of a list that the contract's clients post.
+        """Replace the posted servers by a list, as the contract's clients post it.
 
         Raises:
             RequestError: an entry breaks a rule.
@@ -124,7 +118,7 @@ class McpPlugin(Plugin):
         await self._replace(list(parse_servers(posted)))
 
     async def put(self, given: Any) -> None:
-        """Have the servers of such an object as configurations are.
+        """Replace the posted servers by those of a configuration.
 
         Raises:
             BadMcpConfig: it breaks a rule.
@@ -132,12 +126,12 @@ class McpPlugin(Plugin):
         await self._replace(list(config.parse(given).servers.values()))
 
     async def use(self, profile: str) -> None:
-        """Have the servers of another profile; of none, all of the configuration.
+        """Use the servers of another profile; with none, all of the configuration.
 
         Raises:
             NoSuchMcpProfile: there is no such profile.
         """
-        self._config.chosen(profile)
+        self._config.select(profile)
         self._profile = profile
         self._apply()
 
@@ -148,65 +142,28 @@ class McpPlugin(Plugin):
             profiles=self._config.profiles,
         )
 
-    async def streamable(self, request: Request) -> Response:
-        """The router over streamable HTTP."""
-        return _delegated((await self._served()).streamable)
-
-    def events(self, messages: str) -> Answers:
-        """The router over server-sent events, for clients that post to that path."""
-
-        async def answer(request: Request) -> Response:
-            return _delegated((await self._served()).events(messages))
-
-        return answer
-
-    def posts(self, messages: str) -> Answers:
-        """What takes the messages of these clients."""
-
-        async def answer(request: Request) -> Response:
-            return _delegated((await self._served()).posts(messages))
-
-        return answer
-
-    async def own(self, request: Request) -> Response:
-        """The box itself over streamable HTTP."""
-        async with self._opening:
-            if self._box is None:
-                await self._load()
-                from glovebox.box.mcp.http_transport import Served
-                from glovebox.box.mcp.server.server import BoxServer
-
-                own = BoxServer(self.context.toolbox, self.context.services)
-                self.router.listen(own.tools_changed)
-                largest = self.context.settings.max_body_size
-                self._box = Served(own.server, close=own.close, largest_body=largest)
-        return _delegated(self._box.streamable)
-
-    async def _served(self) -> Served:
-        async with self._opening:
-            if self._routing is None:
-                await self._load()
-                from glovebox.box.mcp.http_transport import Served
-                from glovebox.box.mcp.notifications import Audience
-                from glovebox.box.mcp.prompts_and_resources import Belongings
-                from glovebox.box.mcp.router_server import routing_server
-
-                audience = Audience()
-                self.router.listen(audience.tools_changed)
-                others = Belongings(self.router, self._options.start_limit)
-                server = routing_server(self.router, audience, others)
-                self._routing = Served(
-                    server,
-                    close=audience.close,
-                    largest_body=self.context.settings.max_body_size,
-                    messages=tuple(STREAMS.values()),
-                )
-        return self._routing
-
-    async def _load(self) -> None:
-        from glovebox.box.mcp.transports import load_sdk
-
+    async def _serve_box(self) -> HttpServer:
         await self.context.threads.run(load_sdk)
+        from glovebox.box.mcp.http_transport import HttpServer
+        from glovebox.box.mcp.server.server import BoxServer
+
+        own = BoxServer(self.context.toolbox, self.context.services)
+        self.router.listen(own.tools_changed)
+        return HttpServer(own.server, close=own.close, largest_body=self.context.settings.max_body_size)
+
+    async def _serve_router(self) -> HttpServer:
+        await self.context.threads.run(load_sdk)
+        from glovebox.box.mcp.http_transport import Audience, HttpServer
+        from glovebox.box.mcp.router_server import RouterServer
+
+        audience = Audience()
+        self.router.listen(audience.tools_changed)
+        return HttpServer(
+            RouterServer(self.router, audience, self._options.start_limit).server,
+            close=audience.close,
+            largest_body=self.context.settings.max_body_size,
+            messages=tuple(STREAMS.values()),
+        )
 
     async def _replace(self, servers: list[Server]) -> None:
         self._posted = servers
@@ -215,9 +172,9 @@ class McpPlugin(Plugin):
             await self.context.threads.run(config.write, file, servers)
 
     def _apply(self) -> None:
-        """Put the list together: of the configuration, and of clients, who win where names are the same."""
+        """Put the list together; a posted server replaces one of the configuration with the same name."""
         posted = {server.name for server in self._posted}
-        chosen = [one for one in self._config.chosen(self._profile) if one.name not in posted]
+        chosen = [one for one in self._config.select(self._profile) if one.name not in posted]
         self.router.update(
             [
                 *(ListedServer(one, "file") for one in chosen),
@@ -225,19 +182,5 @@ class McpPlugin(Plugin):
             ]
         )
 
-    async def _end_unknown(self) -> None:
-        """End programs of an earlier server that are not on the list any more."""
-        known = {process_name(upstream.server.name) for upstream in self.router.upstreams}
-        for name in self.context.keeper.names():
-            left = self.context.keeper.kept(name)
-            if name.startswith(PROCESS_PREFIX) and name not in known and left is not None:
-                await left.close()
-
     def _file(self) -> str | None:
         return self.context.keeper.state_file("mcp-servers")
-
-
-def _delegated(application: Any) -> Response:
-    from glovebox.box.mcp.http_transport import Delegated
-
-    return Delegated(application)

@@ -1,4 +1,4 @@
-"""Ways to an MCP server: its process, server-sent events, or streamable HTTP."""
+"""Connections to MCP servers: over pipes of a process, server-sent events, or streamable HTTP."""
 
 from __future__ import annotations
 
@@ -6,58 +6,63 @@ import asyncio
 import contextlib
 import logging
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from types import TracebackType
-from typing import IO, TYPE_CHECKING, Any, Literal
+from typing import IO, TYPE_CHECKING, Any, Literal, TypeVar
 
-from glovebox.box.mcp.servers import RemoteServer, Server, StdioServer
+from glovebox.box.mcp.config import RemoteServer, Server, StdioServer
 from glovebox.box.services import ServiceProcess
+from glovebox.box.supervised import race
 from glovebox.errors import McpError
 
 if TYPE_CHECKING:
     import httpx2
+    import mcp_types
     from mcp.client._transport import ReadStream, TransportStreams
+    from mcp.client.session import ClientSession
     from mcp.shared.message import SessionMessage
 
-#: How long a connection may take, and how long a stream without events is kept: servers may be silent.
+PageT = TypeVar("PageT", bound="mcp_types.PaginatedResult")
+
+#: Seconds that a connection may take, and that a stream may stay open without events.
 _CONNECT = 30.0
 _SILENCE = 24 * 3600.0
-#: Begins the names that programs of servers have with their keeper.
+#: Begins the names of processes of MCP servers.
 PROCESS_PREFIX = "mcp-"
 
 
 def load_sdk() -> None:
-    """Import what speaks MCP: it takes a second, so it is done in a thread, when it is first needed."""
+    """Import the MCP SDK. It takes a second, so it is called in a thread, when the SDK is first needed."""
     import mcp.client.sse
     import mcp.client.streamable_http
     import mcp.server.lowlevel
     import mcp.server.sse  # noqa: F401
 
-    # At lower levels these write down messages, headers and addresses, and what is secret in them.
+    # At lower levels these log messages, headers and addresses, with their secrets.
     for name in ("mcp", "httpx2", "httpcore2", "sse_starlette"):
         logging.getLogger(name).setLevel(logging.WARNING)
 
 
 def process_name(name: str) -> str:
-    """What the process of a server is kept as; names of servers have no dots."""
+    """The name of the process of a server. Names of servers have no dots, those of processes no _."""
     return PROCESS_PREFIX + name.replace("_", ".")
 
 
 @contextlib.asynccontextmanager
-async def reached(
+async def open_transport(
     server: Server, kept: ServiceProcess | None, lost: asyncio.Event
 ) -> AsyncIterator[TransportStreams]:
-    """The streams of a connection; `lost` is set when it ends from the other side."""
-    async with _way(server, kept) as (read, write):
+    """Connect; `lost` is set when the other side closes the connection."""
+    async with _transport(server, kept) as (read, write):
         yield _Watched(read, lost), write
 
 
-def _way(
+def _transport(
     server: Server, kept: ServiceProcess | None
 ) -> contextlib.AbstractAsyncContextManager[TransportStreams]:
     if isinstance(server, StdioServer):
         assert kept is not None
-        return piped(kept)
+        return open_pipes(kept)
     if server.transport == "sse":
         from mcp.client.sse import sse_client
 
@@ -73,30 +78,32 @@ async def _streamable(server: RemoteServer) -> AsyncIterator[TransportStreams]:
     timeout = httpx2.Timeout(_CONNECT, read=_SILENCE)
     async with (
         httpx2.AsyncClient(
-            headers=headers(server), timeout=timeout, event_hooks={"response": [_heed]}
+            headers=headers(server), timeout=timeout, event_hooks={"response": [_check_status]}
         ) as client,
         streamable_http_client(server.url, http_client=client) as streams,
     ):
         yield streams
 
 
-async def _heed(response: httpx2.Response) -> None:
-    """Make of a status what the SDK does not: the key is wrong, or the session is over."""
+async def _check_status(response: httpx2.Response) -> None:
+    """Handle statuses that the SDK does not: a wrong key, or a session that has expired."""
     if response.status_code in (401, 403):
         raise McpError(f"It answered {response.status_code} {response.reason_phrase}".rstrip())
     if response.status_code == 404 and "mcp-session-id" in response.request.headers:
-        response.headers["content-type"] = ""  # servers word it differently; without a text, the SDK has one
+        response.headers["content-type"] = (
+            ""  # servers word it differently; without a text, the SDK uses its own
+        )
 
 
 def headers(server: RemoteServer) -> dict[str, str]:
-    """What requests carry: the key the way the contract's clients send it, and what was asked for."""
+    """The headers of requests: the key as the contract's clients send it, and those of the configuration."""
     key = server.api_key
     known = {"Authorization": f"Bearer {key}", "s": key, "X-Session-API-Key": key} if key else {}
     return {**known, **server.headers}
 
 
 class _Watched:
-    """A stream of messages whose end is noticed."""
+    """A stream of messages that sets an event at its end."""
 
     def __init__(self, stream: ReadStream[SessionMessage | Exception], lost: asyncio.Event) -> None:
         self._stream = stream
@@ -104,7 +111,7 @@ class _Watched:
 
     @property
     def last_context(self) -> Any:
-        """What the SDK keeps beside a message."""
+        """The SDK reads this beside a message."""
         return getattr(self._stream, "last_context", None)
 
     async def receive(self) -> SessionMessage | Exception:
@@ -137,13 +144,13 @@ class _Watched:
 
 log = logging.getLogger(__name__)
 
-#: The longest message: beyond it, a server is taken for broken.
+#: The longest message in bytes; a server that sends a longer one is broken.
 LONGEST = 64 << 20
 
 
 @contextlib.asynccontextmanager
-async def piped(kept: ServiceProcess) -> AsyncIterator[TransportStreams]:
-    """The streams of a process that was started with pipes. They end when it does.
+async def open_pipes(kept: ServiceProcess) -> AsyncIterator[TransportStreams]:
+    """Connect to a process that was started with pipes.
 
     Raises:
         McpError: it ended before it began.
@@ -151,24 +158,24 @@ async def piped(kept: ServiceProcess) -> AsyncIterator[TransportStreams]:
     import anyio
     from mcp.shared.message import SessionMessage
 
-    reader, writer = await _opened(kept)
-    heard, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
-    outgoing, said = anyio.create_memory_object_stream[SessionMessage](0)
+    reader, writer = await _open_streams(kept)
+    received, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+    outgoing, sent = anyio.create_memory_object_stream[SessionMessage](0)
 
     async def read() -> None:
-        async with heard:
+        async with received:
             while (line := await _line(reader)) is not None:
                 message = _message(kept.name, line)
                 if message is None:
                     continue
                 try:
-                    await heard.send(message)
+                    await received.send(message)
                 except (anyio.BrokenResourceError, anyio.ClosedResourceError):
                     return
 
     async def write() -> None:
-        async with said:
-            async for message in said:
+        async with sent:
+            async for message in sent:
                 text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
                 writer.write(text.encode() + b"\n")
                 try:
@@ -183,13 +190,13 @@ async def piped(kept: ServiceProcess) -> AsyncIterator[TransportStreams]:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        for stream in (heard, incoming, outgoing, said):
+        for stream in (received, incoming, outgoing, sent):
             stream.close()
         writer.close()
 
 
 def _message(name: str, line: bytes) -> Any:
-    """The message of a line; None for one that is none, which some servers print among them."""
+    """The message of a line; None for other lines, which some servers print too."""
     import mcp_types
     from mcp.shared.message import SessionMessage
 
@@ -203,7 +210,7 @@ def _message(name: str, line: bytes) -> Any:
 
 
 async def _line(reader: asyncio.StreamReader) -> bytes | None:
-    """The next line; None at the end, and for one that has none in sight."""
+    """The next line; None at the end, and for a line that is too long."""
     try:
         return await reader.readuntil(b"\n")
     except (asyncio.IncompleteReadError, ConnectionError):
@@ -213,7 +220,7 @@ async def _line(reader: asyncio.StreamReader) -> bytes | None:
         return None
 
 
-async def _opened(kept: ServiceProcess) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+async def _open_streams(kept: ServiceProcess) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     """Both pipes, once the process has opened them too."""
     loop = asyncio.get_running_loop()
     inward, outward = os.path.join(kept.directory, "in"), os.path.join(kept.directory, "out")
@@ -225,7 +232,7 @@ async def _opened(kept: ServiceProcess) -> tuple[asyncio.StreamReader, asyncio.S
             lambda: asyncio.StreamReaderProtocol(reader), _end(outward, "rb")
         )
         try:
-            await _begun(reader, kept)
+            await _wait_for_start(reader, kept)
         except (McpError, OSError, asyncio.CancelledError):
             reading.close()
             raise
@@ -237,16 +244,12 @@ async def _opened(kept: ServiceProcess) -> tuple[asyncio.StreamReader, asyncio.S
     return reader, _Writer(transport, protocol, reader, loop, reading)
 
 
-async def _begun(reader: asyncio.StreamReader, kept: ServiceProcess) -> None:
-    """Wait for the empty line that a process begins with."""
-    first = asyncio.ensure_future(reader.readline())
-    ends: list[asyncio.Future[Any]] = [first, kept.exited]
-    try:
-        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
-        if not first.done() or not first.result():
-            raise McpError("it ended before it began")
-    finally:
-        first.cancel()
+async def _wait_for_start(reader: asyncio.StreamReader, kept: ServiceProcess) -> None:
+    """Wait for the empty line that the process prints first."""
+    first = asyncio.create_task(reader.readline())
+    await race(first, asyncio.wait([kept.exited]))
+    if not first.done() or not first.result():
+        raise McpError("it ended before it began")
 
 
 def _end(path: str, mode: Literal["rb", "wb"]) -> IO[bytes]:
@@ -272,3 +275,68 @@ class _Writer(asyncio.StreamWriter):
     def close(self) -> None:
         super().close()
         self._reading.close()
+
+
+#: The most pages of a list: some servers never end one.
+_MOST_PAGES = 100
+
+
+async def greet(session: ClientSession) -> None:
+    """Agree on a version, first in the older way, which nearly all servers understand."""
+    import mcp_types
+    from mcp.shared.exceptions import MCPError
+
+    try:
+        await session.initialize()
+    except MCPError as error:
+        if error.code not in (mcp_types.UNSUPPORTED_PROTOCOL_VERSION, mcp_types.METHOD_NOT_FOUND):
+            raise
+        await session.discover()
+
+
+async def list_tools(session: ClientSession) -> list[mcp_types.Tool]:
+    """All tools of a server."""
+    capabilities = session.server_capabilities
+    if capabilities is not None and capabilities.tools is None:
+        return []
+    pages = list_pages(lambda at: session.list_tools(params=at))
+    return [tool async for page in pages for tool in page.tools]
+
+
+async def list_pages(
+    ask: Callable[[mcp_types.PaginatedRequestParams], Awaitable[PageT]],
+) -> AsyncIterator[PageT]:
+    """All pages of a list; `ask` gets one."""
+    import mcp_types
+
+    cursor: str | None = None
+    for _ in range(_MOST_PAGES):
+        page = await ask(mcp_types.PaginatedRequestParams(cursor=cursor))
+        yield page
+        cursor = page.next_cursor
+        if not cursor:
+            break
+
+
+def first_error(group: BaseExceptionGroup[Any]) -> BaseException:
+    """The first of several exceptions, however deep."""
+    one = group.exceptions[0]
+    return first_error(one) if isinstance(one, BaseExceptionGroup) else one
+
+
+def is_closed(error: BaseException) -> bool:
+    """Whether the SDK reports a closed connection; servers use the same code for other errors."""
+    import mcp_types
+    from mcp.shared.exceptions import MCPError
+
+    closed = (mcp_types.CONNECTION_CLOSED, "Connection closed")
+    return isinstance(error, MCPError) and (error.code, error.message) == closed
+
+
+def is_forgotten(error: BaseException) -> bool:
+    """Whether a remote server has forgotten the session; it has done nothing then."""
+    import mcp_types
+    from mcp.shared.exceptions import MCPError
+
+    forgotten = (mcp_types.INVALID_REQUEST, "Session terminated")
+    return isinstance(error, MCPError) and (error.code, error.message) == forgotten

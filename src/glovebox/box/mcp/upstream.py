@@ -1,20 +1,27 @@
-"""One MCP server: started, spoken to, and started again when it fails."""
+"""One MCP server: started, called, and restarted when it fails."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import logging
-import random
 import time
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
-from glovebox.box.mcp.handshake import first, greet, is_closed, is_forgotten, listed
-from glovebox.box.mcp.options import McpOptions
-from glovebox.box.mcp.servers import Server, StdioServer, redacted, target
-from glovebox.box.mcp.transports import load_sdk, process_name, reached
+from glovebox.box.mcp.config import McpOptions, Server, StdioServer, redact, target
+from glovebox.box.mcp.transports import (
+    first_error,
+    greet,
+    is_closed,
+    is_forgotten,
+    list_tools,
+    load_sdk,
+    open_transport,
+    process_name,
+)
 from glovebox.box.services import Keeper, ServiceProcess
+from glovebox.box.supervised import back_off, keep_process, race
 from glovebox.box.threads import Threads
 from glovebox.errors import McpError
 from glovebox.protocol.status import McpServerInfo, McpState
@@ -26,16 +33,15 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-#: The first pause before a server that failed is started again; each further one is twice as long.
+#: The first pause before a failed server is restarted, in seconds; each further one is twice as long.
 _FIRST_PAUSE = 0.5
-_MOST_DOUBLINGS = 20
-#: A server that was ready for so long has recovered.
+#: A server that was ready for this many seconds has recovered.
 _RECOVERED = 30.0
-#: How long an idle server may take to say that it is there.
+#: Seconds that an idle server may take to answer a ping.
 _PING_LIMIT = 10.0
-#: How long the exit status of a server that closed its output is waited for.
+#: Seconds to wait for the exit status of a server that closed its output.
 _EXIT_LIMIT = 1.0
-#: How much is kept of what an ended server printed, and how much of it is told with the reason.
+#: Bytes of the output of an ended server that are kept, and characters that are part of the reason.
 _KEPT = 64 << 10
 _SHOWN = 500
 _ENDED = "It has ended."
@@ -43,11 +49,11 @@ _ANEW = "It was started anew."
 
 
 class Unavailable(McpError):
-    """A server cannot be asked now; the text says why."""
+    """A server cannot be called now; the text says why."""
 
 
 class Upstream:
-    """A server that is kept ready until it is closed. Nothing it does raises anything here."""
+    """A server that is kept ready until it is closed, whatever it does."""
 
     def __init__(
         self,
@@ -60,13 +66,13 @@ class Upstream:
         changed: Callable[[], None],
         after: Collection[asyncio.Task[None]] = (),
     ) -> None:
-        """`changed` hears when it has other tools; it begins when all `after` have ended."""
+        """`changed` is called when its tools change; it starts when all `after` are done."""
         self.server = server
         self.source = source
         self.tools: list[mcp_types.Tool] = []
-        #: Set once there is something to be said about its tools: it was ready, or has failed.
+        #: Set when its tools are known: it was ready once, or has failed.
         self.known = asyncio.Event()
-        #: Set while it need not be waited for: it is ready, or has failed.
+        #: Set while calls need not wait: it is ready, or has failed.
         self.settled = asyncio.Event()
         self._keeper = keeper
         self._threads = threads
@@ -74,7 +80,7 @@ class Upstream:
         self._changed = changed
         self._session: ClientSession | None = None
         self._kept: ServiceProcess | None = None
-        self._said = self._last_words = ""
+        self._printed = self._last_words = ""
         self._state: McpState = "starting"
         self._since = time.time()
         self._error: str | None = None
@@ -90,19 +96,17 @@ class Upstream:
 
     @property
     def name(self) -> str:
-        """What it is called here."""
         return self.server.name
 
     @property
     def ready(self) -> bool:
-        """Whether it can be asked."""
         return self._state == "ready"
 
     async def session(self) -> ClientSession:
-        """The session with it, once it has started.
+        """The session, once it has started.
 
         Raises:
-            Unavailable: it has failed, and waits to be started again.
+            Unavailable: it has failed, and waits for its restart.
         """
         await self.settled.wait()
         if self._session is None:
@@ -112,10 +116,10 @@ class Upstream:
     async def call(
         self, tool: str, arguments: Mapping[str, Any], progress: ProgressFnT | None = None
     ) -> mcp_types.CallToolResult:
-        """Have a tool called.
+        """Call a tool.
 
         Raises:
-            Unavailable: the server cannot be asked, or ended meanwhile.
+            Unavailable: the server cannot be called, or ended meanwhile.
             MCPError: it answered with an error.
         """
         import mcp_types
@@ -128,7 +132,7 @@ class Upstream:
         self._running += 1
         self._calls += 1
         try:
-            return await self._asked(session, request, progress)
+            return await self._send(session, request, progress)
         except MCPError as error:
             self._failures += 1
             if error.code == mcp_types.CONNECTION_CLOSED:
@@ -143,7 +147,7 @@ class Upstream:
         finally:
             self._running -= 1
 
-    async def _asked(
+    async def _send(
         self, session: ClientSession, request: mcp_types.CallToolRequest, progress: ProgressFnT | None
     ) -> mcp_types.CallToolResult:
         import mcp_types
@@ -160,12 +164,12 @@ class Upstream:
         return await session.send_request(request, mcp_types.CallToolResult, progress_callback=progress)
 
     def restart(self) -> None:
-        """Start it anew now. Calls that come meanwhile wait for that."""
+        """Restart it now. Calls that come meanwhile wait."""
         self._unsettle()
         self._again.set()
         self._lost.set()
         if self._state == "starting" and self._limit is not None and not self._limit.expired():
-            self._limit.reschedule(0)  # this start is given up
+            self._limit.reschedule(0)  # cancels this start
 
     async def close(self) -> None:
         self._task.cancel()
@@ -177,9 +181,9 @@ class Upstream:
         self.known.set()
 
     async def printed(self, most: int) -> str:
-        """The end of what it printed besides messages."""
-        said = await self._kept.printed(most) if self._kept else self._said[-most:]
-        return redacted(self.server, said)
+        """The end of its output besides messages."""
+        text = await self._kept.printed(most) if self._kept else self._printed[-most:]
+        return redact(self.server, text)
 
     def info(self) -> McpServerInfo:
         session = self._session
@@ -205,7 +209,7 @@ class Upstream:
             ping=self._ping,
         )
 
-    def _have(self, tools: list[mcp_types.Tool]) -> None:
+    def _set_tools(self, tools: list[mcp_types.Tool]) -> None:
         if tools != self.tools:
             self.tools = tools
             self._changed()
@@ -220,14 +224,14 @@ class Upstream:
             self._since = time.time()
 
     def unavailable(self) -> str:
-        """Why it cannot be asked."""
+        """Why it cannot be called."""
         text = f"The MCP server {self.name!r} is not available: {self._error or 'it is not running'}"
         if self._retry is None:
             return text
         return f"{text} It is started again in {max(0.0, self._retry - time.time()):.1f} s."
 
     async def _live(self, after: Collection[asyncio.Task[None]]) -> None:
-        """Start it again and again."""
+        """Start it, and restart it whenever it fails."""
         if after:
             await asyncio.wait(after)
         await self._threads.run(load_sdk)
@@ -238,29 +242,29 @@ class Upstream:
             self._error = await self._once()
             was_ready, self._session = self._state == "ready", None
             recovered = was_ready and time.monotonic() - began > _RECOVERED
-            if not was_ready:  # one that was may be back in a moment: what it has stays on the list till then
-                self._have([])
+            if not was_ready:  # else it may be back in a moment: till then its tools stay on the list
+                self._set_tools([])
             self.known.set()
             if not self._again.is_set():
                 log.warning("MCP server %s: %s", self.name, self._error)
                 failures = 0 if recovered else failures + 1
-                if failures > was_ready:  # one that was ready is started again at once, the first time
-                    await self._wait(_FIRST_PAUSE * 2 ** min(failures - 1 - was_ready, _MOST_DOUBLINGS))
+                if failures > was_ready:  # one that was ready is restarted at once, the first time
+                    await self._wait(failures - was_ready)
             self._restarts += 1
             self._retry = None
             self.settled.clear()
             self._become("starting")
 
-    async def _wait(self, pause: float) -> None:
+    async def _wait(self, failures: int) -> None:
         self._become("waiting")
-        pause = min(pause, self._options.longest_pause) * random.uniform(0.8, 1.2)  # noqa: S311
+        pause = back_off(failures, _FIRST_PAUSE, self._options.longest_pause)
         self._retry = time.time() + pause
         self.settled.set()
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._again.wait(), pause)
 
     async def _once(self) -> str:
-        """Start it and stay with it until it fails: why it did."""
+        """Start it and watch it until it fails; returns the reason."""
         import anyio
         import httpx2
         from mcp.shared.exceptions import MCPError
@@ -271,21 +275,21 @@ class Upstream:
         self._doubted.clear()
         self._last_words = ""
         try:
-            async with self._connected() as session:
+            async with self._connect() as session:
                 self._session = session
                 self._error = None
                 self._become("ready")
                 self.settled.set()
                 self.known.set()
                 try:
-                    reason = await self._hold(session)
+                    reason = await self._watch(session)
                 finally:
                     self._unsettle()
         except (*failures, anyio.BrokenResourceError, anyio.ClosedResourceError) as error:
             reason = self._reason(error)
         except ExceptionGroup as group:
-            reason = self._reason(first(group))
-        return redacted(self.server, reason + self._last_words)
+            reason = self._reason(first_error(group))
+        return redact(self.server, reason + self._last_words)
 
     def _reason(self, error: BaseException) -> str:
         if self._again.is_set():
@@ -297,23 +301,23 @@ class Upstream:
         text = str(error).strip() or type(error).__name__
         return text if text.endswith((".", "!", "?")) else f"{text}."
 
-    async def _bury(self, kept: ServiceProcess) -> None:
-        """End its process, but not before it is known what it printed and how it ended."""
+    async def _end_process(self, kept: ServiceProcess) -> None:
+        """End its process once its output and exit status are known."""
         task = asyncio.current_task()
         if self._lost.is_set() and not self._again.is_set() and not (task and task.cancelling()):
             await asyncio.wait([kept.exited], timeout=_EXIT_LIMIT)
-        self._said = await kept.printed(_KEPT)
+        self._printed = await kept.printed(_KEPT)
         status = kept.exited.result() if kept.exited.done() else None
         if status is not None:
             self._last_words += f" Its exit status was {status}."
-        if said := self._said[-_SHOWN:].strip():
-            self._last_words += f" It printed: {said}"
+        if shown := self._printed[-_SHOWN:].strip():
+            self._last_words += f" It printed: {shown}"
         self._kept = None
         await kept.close()
 
     @contextlib.asynccontextmanager
-    async def _connected(self) -> AsyncIterator[ClientSession]:
-        """A session with it whose tools are known."""
+    async def _connect(self) -> AsyncIterator[ClientSession]:
+        """Start it, and open a session whose tools are known."""
         import mcp_types
         from mcp.client.session import ClientSession
 
@@ -321,88 +325,69 @@ class Upstream:
 
         async with contextlib.AsyncExitStack() as stack:
             if isinstance(self.server, StdioServer):
-                self._kept = await self._started(self.server)
-                stack.push_async_callback(self._bury, self._kept)
+                # In place of one of an earlier server, whose session is lost.
+                command, name = [self.server.command, *self.server.args], process_name(self.name)
+                self._kept = await keep_process(
+                    self._keeper, name, command, environment=self.server.env, pipes=True
+                )
+                stack.push_async_callback(self._end_process, self._kept)
             async with asyncio.timeout(self._options.start_limit) as self._limit:
-                read, write = await stack.enter_async_context(reached(self.server, self._kept, self._lost))
+                read, write = await stack.enter_async_context(
+                    open_transport(self.server, self._kept, self._lost)
+                )
                 about = mcp_types.Implementation(name="glovebox", version=__version__)
                 session = await stack.enter_async_context(
-                    ClientSession(read, write, message_handler=self._heard, client_info=about)
+                    ClientSession(read, write, message_handler=self._receive, client_info=about)
                 )
                 await greet(session)
-                tools = await listed(session)
+                tools = await list_tools(session)
             self._limit = None
-            self._have(tools)
+            self._set_tools(tools)
             yield session
 
-    async def _started(self, server: StdioServer) -> ServiceProcess:
-        name = process_name(server.name)
-        if left := self._keeper.kept(name):  # by an earlier server, whose conversation with it is lost
-            await left.close()
-        command = [server.command, *server.args]
-        starting = asyncio.ensure_future(self._keeper.keep(name, command, environment=server.env, pipes=True))
-        try:
-            return await asyncio.shield(starting)
-        except asyncio.CancelledError:
-            # Half started, it could not be ended.
-            await (await starting).close()
-            raise
-
-    async def _hold(self, session: ClientSession) -> str:
-        """Watch over it until it is lost: why it is."""
-        exited = self._kept.exited if self._kept else None
+    async def _watch(self, session: ClientSession) -> str:
+        """Wait until it is lost; returns the reason."""
+        exited = self._kept.exited if self._kept else asyncio.get_running_loop().create_future()
+        interval = self._options.health_interval
         while not self._lost.is_set():
-            signs = (self._lost, self._stale, self._doubted)
-            waits = [asyncio.create_task(sign.wait()) for sign in signs]
-            ends: list[asyncio.Future[Any]] = [*waits, *([exited] if exited else [])]
-            try:
-                done, _ = await asyncio.wait(
-                    ends, timeout=self._options.health_interval, return_when=asyncio.FIRST_COMPLETED
-                )
-            finally:
-                for wait in waits:
-                    wait.cancel()
-            if exited is not None and exited.done():
+            events = (self._lost, self._stale, self._doubted)
+            news = await race(*(event.wait() for event in events), asyncio.wait([exited]), limit=interval)
+            if exited.done():
                 break
             if self._stale.is_set():
                 self._stale.clear()
                 await self._list_again(session)
-            elif self._doubted.is_set() or not (done or self._running):
+            elif self._doubted.is_set() or not (news or self._running):
                 self._doubted.clear()
-                if not await self._is_there(session):
+                if not await self._answers(session):
                     return "It does not answer any more."
         return _ANEW if self._again.is_set() else _ENDED
 
     async def _list_again(self, session: ClientSession) -> None:
-        """Hear which tools it has now; as long as it does not tell, it has those of before."""
-        listing, losing = asyncio.create_task(listed(session)), asyncio.create_task(self._lost.wait())
-        limit = self._options.start_limit
-        try:
-            await asyncio.wait([listing, losing], timeout=limit, return_when=asyncio.FIRST_COMPLETED)
-            if listing.done():
-                self._have(listing.result())
-        finally:
-            listing.cancel()
-            losing.cancel()
+        """List its tools again; those of before stay if it does not answer."""
+        listing = asyncio.create_task(list_tools(session))
+        await race(listing, self._lost.wait(), limit=self._options.start_limit)
+        if listing.done():
+            self._set_tools(listing.result())
 
-    async def _is_there(self, session: ClientSession) -> bool:
+    async def _answers(self, session: ClientSession) -> bool:
         from mcp.shared.exceptions import MCPError
 
-        if session.initialize_result is None:  # newer servers know no such question
+        if session.initialize_result is None:  # newer servers have no ping
             return True
         began = time.monotonic()
         try:
             async with asyncio.timeout(min(_PING_LIMIT, self._options.start_limit)):
                 await session.send_ping()
         except TimeoutError:
-            return bool(self._running)  # busy with a call that came meanwhile
+            return bool(self._running)  # it is busy with a call
         except MCPError as error:
             if is_forgotten(error):
                 return False  # any other error is an answer all the same
         self._ping = (time.monotonic() - began) * 1000
         return True
 
-    async def _heard(self, message: object) -> None:
+    async def _receive(self, message: object) -> None:
         """A notification of the server, or an exception of the connection."""
         import mcp_types
 

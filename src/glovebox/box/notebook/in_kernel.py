@@ -3,16 +3,15 @@
 
 It makes what cells print complete, prompt and in order:
 
-- What is written to the descriptors (by child processes, by C libraries) is taken from the pipe before
-  anything else is printed and before a cell ends. `ipykernel` has a thread that does so at some time, often
-  too late.
+- Output to the descriptors (of child processes, of C libraries) is read from the pipe before anything else is
+  printed and before a cell ends. `ipykernel` has a thread for this, which is often too late.
 - Text is sent after 20 ms, not 200.
-- What a thread prints belongs to the cell that started it, not to the one that runs by then.
+- What a thread prints belongs to the cell that started it, not to the cell that runs by then.
 - What was printed is sent before the process ends itself.
 - Nothing of it stays in memory.
-- Cells are not sent back to whoever sent them.
+- The code of cells is not sent back to the server.
 
-It leans on what `ipykernel` 7 is made of; other versions are left as they are.
+It patches `ipykernel` 7; other versions are left as they are.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ _KNOWN_VERSION = 7
 #: More than a pipe holds: reading once takes all that was written before.
 _PIPE = 1 << 16
 _FLUSH_SECONDS = 0.02
-#: How long the thread of ZeroMQ, which cannot be asked, may take to send what it was given.
+#: Seconds for the thread of ZeroMQ to send what is queued; it does not say when it has.
 _LEAVING_SECONDS = 0.1
 
 
@@ -49,7 +48,7 @@ class KernelStream(OutStream):
     flush_interval = _FLUSH_SECONDS
 
     def take_over(self, descriptor):
-        """Be the one who reads what is written to a descriptor."""
+        """Read a descriptor instead of the thread of `ipykernel`."""
         self._collecting = threading.RLock()
         self._queueing = threading.RLock()
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
@@ -66,7 +65,7 @@ class KernelStream(OutStream):
         threading.Thread(target=self._watch, name=f"{self.name} watch", daemon=True).start()
 
     def write(self, string):
-        """Print, after what came before on the descriptor."""
+        """Print, after earlier output to the descriptor."""
         if self._is_master_process():
             self._collect()
         if isinstance(string, str) and not string.isascii():  # half characters cannot be sent
@@ -75,7 +74,7 @@ class KernelStream(OutStream):
         return super().write(string)
 
     def flush(self):
-        """Send what was printed. Whatever is sent afterwards arrives afterwards."""
+        """Send what was printed, before anything that is sent later."""
         if not self._is_master_process():
             super().flush()
             return
@@ -86,7 +85,7 @@ class KernelStream(OutStream):
             if not self._buffers:
                 return
             super()._flush()
-        # A cell that flushes before it does something dangerous wants it to be gone.
+        # A cell that flushes before it does something dangerous relies on this.
         if _Cell.runs and self.pub_thread.thread is not threading.current_thread():
             sent = threading.Event()
             self.pub_thread.schedule(sent.set)
@@ -96,8 +95,8 @@ class KernelStream(OutStream):
         if not self._is_master_process():
             super()._flush()
             return
-        # Between taking the text and queueing it, nothing else may be queued. The thread that empties the
-        # queue must not wait for one who may wait for room there; who flushes right now takes all text along.
+        # Nothing else may be queued between taking and queueing the text. The thread that empties the queue
+        # must not wait for one that may wait for room in it; the thread that flushes now sends all text.
         if self._queueing.acquire(blocking=False):
             try:
                 super()._flush()
@@ -105,7 +104,7 @@ class KernelStream(OutStream):
                 self._queueing.release()
 
     def _collect(self):
-        """Print what was written to the descriptor; False if it was closed."""
+        """Print the output to the descriptor; False if it was closed."""
         with self._collecting:
             try:
                 data = os.read(self._fid, _PIPE)
@@ -117,7 +116,7 @@ class KernelStream(OutStream):
             return bool(data)
 
     def _after_the_other(self):
-        """Send what the other stream was given before: half a line of it may be gone already."""
+        """Send the earlier text of the other stream, of which a part may already be sent."""
         other = sys.stderr if self is sys.stdout else sys.stdout
         if isinstance(other, KernelStream) and other is not self and other._buffers:
             other._flush()
@@ -135,12 +134,12 @@ def _cell_begins(*_):
 
 def _cell_ends(shell):
     _Cell.runs = False
-    # IPython keeps all output for the history. There is none, and it would never be thrown away.
+    # IPython keeps all output for a history, which there is not.
     getattr(shell.history_manager, "outputs", {}).clear()
 
 
-def _write_as_output_does(shell):
-    """Undo IPython's way of keeping output: it replaces `write` while a cell runs, as it does right now."""
+def _stop_copying_output(shell):
+    """Undo the copying of output by IPython, which replaces `write` while a cell runs, as it does now."""
 
     def first():
         for stream in (sys.stdout, sys.stderr):
@@ -151,43 +150,43 @@ def _write_as_output_does(shell):
     shell.events.register("pre_execute", first)
 
 
-def _sent_first(function):
-    """Something that may end the process: what was printed is sent before."""
+def _flush_first(function):
+    """A function that may end the process: printed text is sent before."""
     kernel = os.getpid()
 
     @functools.wraps(function)
-    def sent_first(*args, **kwargs):
+    def flush_first(*args, **kwargs):
         if os.getpid() == kernel and (function.__name__ != "kill" or kernel in args):
             sys.stdout.flush()
             sys.stderr.flush()
             time.sleep(_LEAVING_SECONDS)
         return function(*args, **kwargs)
 
-    return sent_first
+    return flush_first
 
 
-def _of_its_cell(start, variables):
+def _keep_cell(start, variables):
     """`Thread.start`, for threads whose output belongs to the cell that starts them."""
 
     @functools.wraps(start)
-    def start_of_its_cell(thread):
+    def start_with_cell(thread):
         values = [(variable, variable.get(None)) for variable in variables]
         run = thread.run
 
-        def run_of_its_cell():
+        def run_with_cell():
             for variable, value in values:
                 if value is not None:
                     variable.set(value)
             run()
 
-        thread.run = run_of_its_cell
+        thread.run = run_with_cell
         start(thread)
 
-    return start_of_its_cell
+    return start_with_cell
 
 
 def _parents(shell):
-    """The variables that say for whom something is printed or shown."""
+    """The context variables that name the cell of printed and displayed output."""
     holders = (sys.stdout, sys.stderr, shell.display_pub, shell.displayhook)
     found = [getattr(holder, "_parent_header", None) for holder in holders]
     found += [getattr(shell.kernel, name, None) for name in ("_shell_parent", "_shell_parent_ident")]
@@ -195,21 +194,21 @@ def _parents(shell):
 
 
 def _prepare(shell):
-    shell.kernel._execute_sleep = 0  # it stands for waiting until the output has arrived
+    shell.kernel._execute_sleep = 0  # a pause that IPython makes for output to arrive
     shell.kernel._publish_execute_input = lambda *_: None
-    shell.kernel.log.setLevel(logging.WARNING)  # records of everything else are made only to be thrown away
+    shell.kernel.log.setLevel(logging.WARNING)  # lower records would be made and dropped
     publishing = sys.stdout.pub_thread
-    # Messages that cannot be sent yet are kept, not dropped, however many they are.
+    # Messages that cannot be sent yet are never dropped.
     publishing.schedule(lambda: publishing.socket.set_hwm(0))
     for descriptor, stream in ((1, sys.stdout), (2, sys.stderr)):
         stream.__class__ = KernelStream
         stream.take_over(descriptor)
-    _write_as_output_does(shell)
+    _stop_copying_output(shell)
     shell.events.register("pre_run_cell", _cell_begins)
     shell.events.register("post_run_cell", lambda *_: _cell_ends(shell))
     for name in ("_exit", "abort", "kill"):
-        setattr(os, name, _sent_first(getattr(os, name)))
-    threading.Thread.start = _of_its_cell(threading.Thread.start, _parents(shell))
+        setattr(os, name, _flush_first(getattr(os, name)))
+    threading.Thread.start = _keep_cell(threading.Thread.start, _parents(shell))
 
 
 try:

@@ -1,69 +1,45 @@
-"""A kernel with a name: it takes one cell at a time, in whichever process it has by then."""
+"""A kernel with a name: it runs one cell at a time, in the process that it has then."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Coroutine
 from typing import Any, Literal
 
-from glovebox.box.events import EventLog
 from glovebox.box.executor import Call
-from glovebox.box.notebook import exit_messages
-from glovebox.box.notebook.cells import Cell
+from glovebox.box.notebook import messages
+from glovebox.box.notebook.cells import MOST_CELLS, Cell
 from glovebox.box.notebook.kernelspecs import Spec
 from glovebox.box.notebook.messages import Incoming, output_of
-from glovebox.box.notebook.process import KernelProcess, Surroundings, first_of
-from glovebox.box.notebook.records import MOST_CELLS, CellLogs
-from glovebox.box.notebook.state_file import KernelState
+from glovebox.box.notebook.process import KernelContext, KernelProcess, first_of
 from glovebox.box.notebook.supervisor import ENDED, RESTARTED, KernelLife
-from glovebox.box.shell import Shell
+from glovebox.box.supervised import spawn
 from glovebox.errors import NotebookError
 from glovebox.protocol.notebook import KernelInfo
 
-#: Pauses between the interrupts of a cell that does not stop.
+#: Pauses between the interrupts of a cell that does not stop, in seconds.
 _BACK_OFF = (0.25, 0.5, 1.0, 2.0, 4.0)
-#: How long an interrupted cell may take to stop before its action is answered all the same.
+#: Seconds that an interrupted cell may take to stop before its action is answered all the same.
 _GRACE = 1.0
 #: An interrupt between a cell and its reply swallows the reply.
 _REPLY_LIMIT = 2.0
-#: How long a kernel may take to end that a cell told to.
+#: Seconds that a kernel may take to exit when a cell asked it to.
 _EXIT_LIMIT = 5.0
 
 
 class NamedKernel:
     """A kernel and its cells."""
 
-    def __init__(
-        self,
-        name: str,
-        spec: Spec,
-        *,
-        around: Surroundings,
-        events: EventLog,
-        records: CellLogs,
-        memory: KernelState,
-        shell: Shell,
-    ) -> None:
+    def __init__(self, name: str, spec: Spec, context: KernelContext) -> None:
         self.name = name
-        self._shell = shell
-        self._events = events
-        self._records = records
-        self.life = KernelLife(
-            name,
-            spec,
-            around=around,
-            events=events,
-            memory=memory,
-            shell=shell,
-            listener=self._heard,
-        )
+        self.life = KernelLife(name, spec, context, self._receive)
+        self._context = context
         self._turn = asyncio.Lock()
         self._running: Cell | None = None
         self._requests = 0
-        #: The newest cells by the id of their request, for what they give out late.
+        #: The newest cells by the id of their request, for late output.
         self._cells: OrderedDict[str, Cell] = OrderedDict()
-        self._work: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
 
     def info(self) -> KernelInfo:
         life, process = self.life, self.life.process
@@ -87,38 +63,35 @@ class NamedKernel:
             return "dead"
         return "busy" if self._turn.locked() else "idle"
 
-    def adopted(self) -> None:
-        """Its process is that of an earlier server: a cell of that time may still run."""
+    def wait_until_free(self) -> None:
+        """Let cells wait until an adopted process has finished the cell of an earlier server."""
         assert self.life.process is not None
-        self._do(self._wait_until_free(self.life.process))
+        spawn(self._tasks, self._wait_until_free(self.life.process))
 
     async def answers(self) -> bool:
-        """Whether its process answers beside what it runs."""
+        """Whether its process answers while it may run a cell."""
         return self.life.process is not None and await self.life.process.answers()
 
     def interrupt(self) -> None:
-        """Ask what runs to stop."""
         if self._running is not None:
             self._running.interrupted = True
         if self.life.process is not None and self.life.process.alive:
             self.life.process.interrupt()
-            self.life.tell("interrupted")
+            self.life.report("interrupted")
 
     async def close(self) -> None:
         await self.life.close()
-        if self._work:  # what ran is answered, and what waited is refused
-            await asyncio.wait(self._work, timeout=_GRACE)
-        await self._settle()
+        if self._tasks:  # the running cell is answered, waiting ones are refused
+            await asyncio.wait(self._tasks, timeout=_GRACE)
+        await self._cancel_tasks()
 
     async def disconnect(self) -> None:
-        """Leave its process to whoever serves next."""
+        """Leave its process to the next server."""
         await self.life.disconnect()
-        await self._settle()
-
-    # Cells.
+        await self._cancel_tasks()
 
     async def run(self, cell: Cell, code: str, timeout: float | None) -> str | None:
-        """Run a cell; what to say instead of what it gave out, if it took too long.
+        """Run a cell; returns the text that replaces its output if it took too long.
 
         It may still run then: the next cell gets its turn when it has ended.
 
@@ -127,22 +100,24 @@ class NamedKernel:
         """
         if self._turn.locked() or not self.life.ready:
             cell.waits()
-        work = self._do(self._take_turn(cell, code))
+        work = spawn(self._tasks, self._take_turn(cell, code))
         try:
             await asyncio.wait([work], timeout=timeout)
         finally:
-            if not work.done() and not cell.started:  # nobody waits for it any more
+            if not work.done() and not cell.started:  # its caller does not wait any more
                 work.cancel()
                 cell.ends("interrupted", "it was given up before its turn")
+        if work.cancelled():
+            raise NotebookError("The kernel is no longer served.")
         if work.done():
-            _raise_problem(work)
+            work.result()
             return None
         assert timeout is not None
         if cell.started:
             await self._stop(cell, work)
         else:
-            cell.notes.append(exit_messages.NOT_STARTED if self.life.starting else exit_messages.STILL_BUSY)
-        return exit_messages.timed_out(timeout)
+            cell.notes.append(messages.NOT_STARTED if self.life.starting else messages.STILL_BUSY)
+        return messages.timed_out(timeout)
 
     async def _take_turn(self, cell: Cell, code: str) -> None:
         async with self._turn:
@@ -151,7 +126,7 @@ class NamedKernel:
             except NotebookError as error:
                 cell.ends("error", str(error))
                 raise
-            if note := self.life.note():
+            if note := self.life.take_note():
                 cell.notes.append(note)
             self._running = cell
             try:
@@ -177,24 +152,22 @@ class NamedKernel:
         answer = reply.result() if reply.done() and not reply.cancelled() else {}
         if _asks_to_end(answer):
             await self._let_end(process)
-            cell.notes.append(exit_messages.ended_by_cell())
-            self.life.told()
+            cell.notes.append(messages.ENDED_BY_CELL)
+            self.life.take_note()
         _end(cell, answer)
 
     def _follow_shell(self, process: KernelProcess) -> None:
-        """Go where the shell has gone since the last time; a kernel that went elsewhere itself stays."""
-        cwd = self._shell.cwd
+        """Change to the directory of the shell if that has changed; a kernel may go elsewhere by itself."""
+        cwd = self._context.shell.cwd
         if process.is_python and cwd != self.life.synced:
             process.run_silently(f"import os; os.chdir({cwd!r})")
             self.life.synced = cwd
             self.life.save()
 
     def _died(self, cell: Cell, reason: str) -> None:
-        self.life.told()
+        self.life.take_note()
         wanted = reason in (RESTARTED, ENDED)
-        cell.notes.append(
-            exit_messages.stopped_in_cell(reason) if wanted else exit_messages.died_in_cell(reason)
-        )
+        cell.notes.append(messages.stopped_in_cell(reason) if wanted else messages.died_in_cell(reason))
         cell.ends("died", f"the kernel was {reason}" if wanted else reason)
 
     async def _let_end(self, process: KernelProcess) -> None:
@@ -206,11 +179,11 @@ class NamedKernel:
     async def _stop(self, cell: Cell, work: asyncio.Task[None]) -> None:
         """Interrupt a cell that took too long, and wait a little for its end."""
         cell.interrupted = True
-        self.life.tell("interrupted", "time limit")
-        self._do(self._keep_interrupting(work))
+        self.life.report("interrupted", "time limit")
+        spawn(self._tasks, self._keep_interrupting(work))
         await asyncio.wait([work], timeout=_GRACE)
         if not work.done():
-            cell.notes.append(exit_messages.STILL_RUNNING)
+            cell.notes.append(messages.STILL_RUNNING)
 
     async def _keep_interrupting(self, work: asyncio.Task[None]) -> None:
         for pause in _BACK_OFF:
@@ -223,7 +196,7 @@ class NamedKernel:
         async with self._turn:
             await process.free()
 
-    async def _heard(self, message: Incoming) -> None:
+    async def _receive(self, message: Incoming) -> None:
         cell = self._cells.get(message.parent)
         if message.idle:
             if cell is not None and not cell.idle.done():
@@ -237,25 +210,17 @@ class NamedKernel:
             return
         cell_id, _, number = message.parent.rpartition(".")
         if cell_id and number.isdigit() and output.text:  # a cell of an earlier server, or one long past
-            Call(cell_id, self._events).output(output.text)
+            Call(cell_id, self._context.events).output(output.text)
 
-    # Its tasks.
-
-    def _do(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        task = asyncio.create_task(work)
-        self._work.add(task)
-        task.add_done_callback(self._work.discard)
-        return task
-
-    async def _settle(self) -> None:
-        tasks = list(self._work)
+    async def _cancel_tasks(self) -> None:
+        tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def _end(cell: Cell, answer: dict[str, Any]) -> None:
-    """How the kernel says that the cell ended; it may have had no chance to."""
+    """End a cell as the reply says; there may be none."""
     status, name = answer.get("status"), answer.get("ename")
     if status == "ok":
         cell.ends("ok")
@@ -269,9 +234,3 @@ def _asks_to_end(answer: dict[str, Any]) -> bool:
     payload = answer.get("payload")
     entries = payload if isinstance(payload, list) else []
     return any(entry.get("source") == "ask_exit" and not entry.get("keepkernel") for entry in entries)
-
-
-def _raise_problem(work: asyncio.Task[None]) -> None:
-    if work.cancelled():
-        raise NotebookError("The kernel is no longer served.")
-    work.result()

@@ -1,4 +1,4 @@
-"""What kernels are started from: kernelspecs, connection files, and the first code of Python kernels."""
+"""Kernelspecs, connection files, and the first code of Python kernels."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _PORTS = range(20_000, 32_000)
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 #: Cells do not become history, so there is none to be kept in the user's home.
 _NO_HISTORY = "--HistoryManager.hist_file=:memory:"
-#: 1 means that the kernel need not look whether a parent still lives: the keeper sees to its end.
+#: 1 means that the kernel does not check whether a parent lives: its keeper ends it.
 _ENVIRONMENT = {"JPY_PARENT_PID": "1", "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
 
 
@@ -48,7 +48,7 @@ def check_name(name: str) -> str:
     """A name that a kernel can have.
 
     Raises:
-        BadKernel: it is none.
+        BadKernel: it is not one.
     """
     if not _NAME.fullmatch(name):
         raise BadKernel(f"{name[:100]!r} is not a name for a kernel: up to 64 letters, digits, _ and -.")
@@ -59,7 +59,7 @@ def find_spec(name: str, python: str) -> Spec:
     """The kernelspec of that name. Blocks.
 
     Raises:
-        BadKernel: it is not installed; which are is said.
+        BadKernel: it is not installed; the text lists those that are.
     """
     if name == PYTHON:
         interpreter = python or sys.executable
@@ -72,14 +72,14 @@ def find_spec(name: str, python: str) -> Spec:
     try:
         found = KernelSpecManager().get_kernel_spec(name)
     except (NoSuchSpec, ValueError, OSError) as error:
-        known = ", ".join(spec.name for spec in installed())
+        known = ", ".join(spec.name for spec in list_specs())
         raise BadKernel(f"There is no kernelspec {name!r}. Known ones: {known}.") from error
     values = {
         "connection_file": os.path.join("{directory}", CONNECTION_FILE),
         "resource_dir": found.resource_dir,
         "prefix": sys.prefix,
     }
-    arguments = [_filled(argument, values) for argument in found.argv]
+    arguments = [_fill(argument, values) for argument in found.argv]
     if re.fullmatch(r"python(3(\.\d+)?)?", arguments[0]):  # as everyone else does
         arguments[0] = sys.executable
     return Spec(
@@ -91,7 +91,7 @@ def find_spec(name: str, python: str) -> Spec:
     )
 
 
-def installed() -> list[KernelSpec]:
+def list_specs() -> list[KernelSpec]:
     """The kernelspecs there are, our own first. Blocks."""
     from jupyter_client.kernelspec import KernelSpecManager
 
@@ -106,7 +106,7 @@ def installed() -> list[KernelSpec]:
 
 
 def new_connection(transport: Literal["ipc", "tcp"], spec: str) -> ConnectionInfo:
-    """Where a kernel is to listen, with a new key."""
+    """Where a new kernel listens, with a new key."""
     ports = _free_ports(5) if transport == "tcp" else [1, 2, 3, 4, 5]
     return ConnectionInfo(
         transport=transport,
@@ -132,10 +132,13 @@ def preparation() -> list[str]:
     ]
 
 
+#: Makes the skills known in a kernel.
+IMPORT = "from glovebox.box.notebook.skills import *"
+
+
 def skills_code() -> str:
     """The code that makes the skills known in a Python kernel, wherever its interpreter is."""
     import glovebox
-    from glovebox.box.notebook.skills.load import IMPORT
 
     place = os.path.dirname(os.path.dirname(os.path.abspath(glovebox.__file__)))
     return (
@@ -150,7 +153,7 @@ def skills_code() -> str:
 
 
 def why_not_started(printed: str, arguments: list[str]) -> str:
-    """What to tell people of a kernel that ended at its start."""
+    """Why a kernel ended at its start."""
     if "No module named ipykernel" in printed:
         python = arguments[0]
         return f"{python} has no ipykernel. Install it there: {python} -m pip install ipykernel"
@@ -165,12 +168,12 @@ def is_directory(path: str) -> bool:
         return False
 
 
-def _filled(argument: str, values: Mapping[str, str]) -> str:
+def _fill(argument: str, values: Mapping[str, str]) -> str:
     return re.sub(r"\{(\w+)\}", lambda found: values.get(found[1], found[0]), argument)
 
 
 def _free_ports(count: int) -> list[int]:
-    """Ports that are free now and that the system gives to nobody by itself: the kernel binds them later."""
+    """Ports that are free now, outside of those that the system gives out: the kernel binds them later."""
     with ExitStack() as held:
         ports: list[int] = []
         while len(ports) < count:

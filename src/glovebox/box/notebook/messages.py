@@ -1,13 +1,14 @@
-"""What kernels say in the Jupyter protocol, as outputs of cells and as the text of an observation. No I/O."""
+"""Messages of the Jupyter protocol as outputs of cells and as the text of an observation. No I/O."""
 
 from __future__ import annotations
 
 import re
+import signal
 from typing import Any, Literal, NamedTuple
 
 from glovebox.protocol.notebook import CellOutput
 
-#: What an observation says of a cell that gave out nothing.
+#: The content of the observation of a cell without output.
 NO_OUTPUT = "[Code executed successfully with no output]"
 #: Colours and the like, of up to three numbers, are for terminals; the contract removes no other sequences.
 _COLOURS = re.compile(r"\x1b\[\d+(?:;\d+){0,2}m")
@@ -25,12 +26,12 @@ class Incoming(NamedTuple):
 
     @property
     def idle(self) -> bool:
-        """Whether it says that everything the request caused has been told."""
+        """Whether it says that all other messages of its request were sent."""
         return self.kind == "status" and self.content.get("execution_state") == "idle"
 
 
 def output_of(message: Incoming, *, late: bool) -> CellOutput | None:
-    """What a message gives out; None for those that are about something else."""
+    """The output in a message; None for messages without one."""
     content = message.content
     match message.kind:
         case "stream":
@@ -56,7 +57,7 @@ def _display(
     content: dict[str, Any],
     late: bool,
 ) -> CellOutput:
-    data = {name: _joined(value) for name, value in _mapping(content.get("data")).items()}
+    data = {name: _join_lines(value) for name, value in _mapping(content.get("data")).items()}
     identity = _mapping(content.get("transient")).get("display_id")
     return CellOutput(
         kind=kind,
@@ -69,20 +70,20 @@ def _display(
 
 
 def is_rich(output: CellOutput) -> bool:
-    """Whether there is more to show than its text."""
+    """Whether it has more than text."""
     if output.kind in ("stream", "error"):
         return False
     return output.kind in ("update_display_data", "clear_output") or output.data.keys() != {_PLAIN}
 
 
 def size_of(output: CellOutput) -> int:
-    """About how many bytes it takes to keep an output."""
+    """About how many bytes an output takes in memory."""
     shown = sum(len(value) if isinstance(value, str) else len(repr(value)) for value in output.data.values())
     return 200 + shown + (0 if output.data else len(output.text))
 
 
-class Gathered:
-    """The text and the images of an observation, as they come."""
+class ObservedOutput:
+    """The text and the images of a cell, for its observation."""
 
     def __init__(self) -> None:
         self.images: list[str] = []
@@ -90,7 +91,7 @@ class Gathered:
         self._failed = False
 
     def add(self, output: CellOutput) -> None:
-        """Take an output. With the contract, nothing counts that comes after a traceback."""
+        """Add an output. In the contract, nothing counts that comes after a traceback."""
         if self._failed:
             return
         if output.kind in ("stream", "display_data", "execute_result", "error") and output.text:
@@ -100,18 +101,17 @@ class Gathered:
         self._failed = output.kind == "error"
 
     def text(self) -> str:
-        """All of it, without colours. May take long if it is long."""
+        """All text, without colours. Slow if it is long."""
         text = "".join(self._parts)
         return _COLOURS.sub("", text) if "\x1b" in text else text
 
     @property
     def length(self) -> int:
-        """How many characters the text has."""
         return sum(map(len, self._parts))
 
 
 def content_of(text: str, notes: list[str], cwd: str, interpreter: str | None, *, extra: bool) -> str:
-    """The content of an observation: the text, what there is to say about the kernel, and two lines."""
+    """The content of an observation: the text, notes about the kernel, and two lines of `extra`."""
     content = text.rstrip()
     for note in notes:
         content = f"{content}\n{note}" if content else note
@@ -126,7 +126,7 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else "" if value is None else str(value)
 
 
-def _joined(value: Any) -> Any:
+def _join_lines(value: Any) -> Any:
     """Text may come in lines, as in notebook files."""
     if isinstance(value, list) and all(isinstance(line, str) for line in value):
         return "".join(value)
@@ -135,3 +135,55 @@ def _joined(value: Any) -> Any:
 
 def _mapping(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
+
+
+_STATUSES = {126: "not executable", 127: "not found"}
+
+
+def describe_status(status: int | None, out_of_memory: str | None = None) -> str:
+    """An exit status for people: 128 + signal means killed, and `out_of_memory` says why."""
+    if status is None:
+        return "it is not known how"
+    if status > 128:
+        number = status - 128
+        try:
+            name = f" ({signal.Signals(number).name})"
+        except ValueError:
+            name = ""
+        if number == signal.SIGKILL:
+            name += f". {out_of_memory.rstrip('.')}" if out_of_memory else ", possibly for lack of memory"
+        return f"killed by signal {number}{name}"
+    meaning = f" ({_STATUSES[status]})" if status in _STATUSES else ""
+    return f"exit status {status}{meaning}"
+
+
+def died_in_cell(reason: str) -> str:
+    """For the cell that a kernel died with."""
+    return (
+        f"[The kernel died while it ran this cell: {reason}. "
+        "The next cell starts a new kernel; its variables are gone.]"
+    )
+
+
+def stopped_in_cell(what: str) -> str:
+    """For the cell that ran when the kernel was ended or restarted over the API."""
+    return f"[The kernel was {what} while it ran this cell; its variables are gone.]"
+
+
+def ended_before_cell(reason: str) -> str:
+    """For the first cell after an end that no earlier cell has mentioned."""
+    return (
+        f"[The kernel had ended before this cell: {reason}. "
+        "This cell ran in a new kernel; earlier variables are gone.]"
+    )
+
+
+def timed_out(seconds: float) -> str:
+    """For a cell that took too long, in the words of the contract."""
+    return f"[Execution timed out ({float(seconds)} seconds).]"
+
+
+ENDED_BY_CELL = "[The cell ended the kernel. The next cell starts a new kernel; its variables are gone.]"
+STILL_BUSY = "[The kernel was busy with another cell all the time, and this one was not run.]"
+NOT_STARTED = "[The kernel was still starting, and this cell was not run.]"
+STILL_RUNNING = "[The cell does not stop, though it was interrupted; the next one waits for it.]"

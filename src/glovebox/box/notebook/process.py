@@ -8,67 +8,68 @@ import logging
 import os
 import signal
 from collections.abc import Awaitable, Callable
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
+from glovebox.box.events import EventLog
 from glovebox.box.notebook import kernelspecs
-from glovebox.box.notebook.exit_messages import how_ended
 from glovebox.box.notebook.kernelspecs import Spec
-from glovebox.box.notebook.messages import Incoming
+from glovebox.box.notebook.messages import Incoming, describe_status
 from glovebox.box.notebook.wire import ConnectionInfo, Wire
 from glovebox.box.oom import OomWatch
 from glovebox.box.services import Keeper, ServiceProcess
+from glovebox.box.shell import Shell
+from glovebox.box.supervised import keep_process, until_ready
 from glovebox.box.threads import Threads
 from glovebox.errors import NotebookError
 
+if TYPE_CHECKING:
+    from glovebox.box.notebook.supervisor import KernelState
+
 log = logging.getLogger(__name__)
 
-#: How long a kernel may take to answer after its start; machines can be very busy.
+#: Seconds that a kernel may take to answer after its start; machines can be very busy.
 START_LIMIT = 60.0
-#: How long a kernel of an earlier server may take to be reached.
+#: Seconds that a kernel of an earlier server may take to be reached.
 _REJOIN_LIMIT = 10.0
-#: How long to wait for the last words of a kernel that has ended, and for the end of one that has hung up.
-_LAST_WORDS = 1.0
+#: Seconds to wait for the last messages after an exit, and for the exit after the connection has closed.
+_LAST_MESSAGES = 1.0
 _EXIT_LIMIT = 5.0
 _SIGKILLED = 128 + signal.SIGKILL
-#: How long to wait for a sign that what the kernel tells is heard, before it is asked once more.
+#: Seconds to wait for a first published message before the kernel is asked once more.
 _DEAF = 0.1
 
 Listener = Callable[[Incoming], Awaitable[None]]
 
 
 async def first_of(*futures: asyncio.Future[Any], limit: float | None = None) -> None:
-    """Wait until one of them is done, or no longer than that."""
+    """Wait until one of them is done, at most `limit` seconds."""
     await asyncio.wait(futures, timeout=limit, return_when=asyncio.FIRST_COMPLETED)
 
 
-class Surroundings:
-    """What processes of kernels need from the box."""
+@dataclass(frozen=True, slots=True)
+class KernelContext:
+    """What all kernels of a box share."""
 
-    def __init__(
-        self,
-        *,
-        keeper: Keeper,
-        threads: Threads,
-        oom: OomWatch,
-        transport: Literal["ipc", "tcp"],
-        start_code: Callable[[], list[str]],
-    ) -> None:
-        self.keeper = keeper
-        self.threads = threads
-        self.oom = oom
-        self.transport = transport
-        #: What Python kernels run first; blocks.
-        self.start_code = start_code
+    keeper: Keeper
+    shell: Shell
+    events: EventLog
+    threads: Threads
+    oom: OomWatch
+    state: KernelState
+    transport: Literal["ipc", "tcp"]
+    #: The code that Python kernels run first; blocks.
+    start_code: Callable[[], list[str]]
 
 
 class KernelProcess:
-    """A kernel that runs, until it does not."""
+    """A kernel that runs, until it ends."""
 
     def __init__(
         self,
-        around: Surroundings,
+        context: KernelContext,
         spec: Spec,
         kept: ServiceProcess,
         connection: ConnectionInfo,
@@ -79,36 +80,31 @@ class KernelProcess:
         self.connection = connection
         self.language = spec.language
         self.interpreter: str | None = None
-        #: It was told to end, by what it ran.
+        #: A cell asked it to exit.
         self.leaving = False
-        #: Done when it has ended and everything it told has been heard: how.
+        #: Done when it has ended and all its messages were handled. The result is the reason.
         self.ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        self._around = around
-        self._mark = around.oom.mark()
-        self._wire = Wire(connection, listener, around.threads)
+        self._context = context
+        self._mark = context.oom.mark()
+        self._wire = Wire(connection, listener, context.threads)
         self._watching = asyncio.create_task(self._watch())
 
     @classmethod
     async def start(
-        cls, around: Surroundings, spec: Spec, name: str, cwd: str, listener: Listener
+        cls, context: KernelContext, spec: Spec, name: str, cwd: str, listener: Listener
     ) -> KernelProcess:
         """Start a kernel and wait until it can take a cell.
 
         Raises:
             NotebookError: it could not be started.
         """
-        kept, connection = await _launch(around, spec, name, cwd, around.transport)
-        process = cls(around, spec, kept, connection, listener)
-        try:
-            await process._greet()
-        except (NotebookError, asyncio.CancelledError):
-            await process.disconnect()
-            await kept.close()
-            raise
+        kept, connection = await _launch(context, spec, name, cwd, context.transport)
+        process = cls(context, spec, kept, connection, listener)
+        await until_ready(process._greet(), lambda: process.close("it could not be started"))
         return process
 
     async def rejoin(self) -> None:
-        """Connect to a kernel that has been running for long.
+        """Connect to a kernel that an earlier server started.
 
         Raises:
             NotebookError: it does not listen any more.
@@ -125,41 +121,41 @@ class KernelProcess:
         return not self.ended.done() and not self.kept.exited.done()
 
     def execute(self, code: str, message_id: str) -> asyncio.Future[dict[str, Any]]:
-        """Have a cell run.
+        """Run a cell; the future gets the reply.
 
         Raises:
             UnicodeEncodeError: the code is not valid Unicode.
         """
         reply = self._wire.ask("shell", "execute_request", _execution(code), message_id)
-        self._mark = self._around.oom.mark()
+        self._mark = self._context.oom.mark()
         return reply
 
     def run_silently(
         self, code: str, expressions: dict[str, str] | None = None
     ) -> asyncio.Future[dict[str, Any]]:
-        """Have code run that is not a cell."""
+        """Run code that is not a cell."""
         return self._wire.ask("shell", "execute_request", _execution(code, expressions, silent=True))
 
     def interrupt(self) -> None:
-        """Ask it to stop what it does."""
+        """Interrupt what it runs."""
         if self.spec.interrupt == "message":
             self._wire.ask("control", "interrupt_request", {})
         else:
             self.kept.signal(signal.SIGINT)
 
     async def free(self) -> None:
-        """Wait until it has done everything that it was asked for, or has ended."""
+        """Wait until it has carried out all requests, or has ended."""
         reply = self._wire.ask("shell", "kernel_info_request", {})
         await first_of(reply, self.ended)
 
     async def answers(self) -> bool:
-        """Whether it answers beside what it does."""
+        """Whether it answers while it may run a cell."""
         reply = self._wire.ask("control", "kernel_info_request", {})
         await first_of(reply, self.ended)
         return reply.done() and not reply.cancelled()
 
     async def disconnect(self) -> None:
-        """Leave it alone; it may run on."""
+        """Close the connection; the process may run on."""
         self._watching.cancel()
         await asyncio.gather(self._watching, return_exceptions=True)
         await self._wire.close()
@@ -174,14 +170,14 @@ class KernelProcess:
         await first_of(self.kept.exited, self._wire.lost)
         if not self.kept.exited.done():
             await asyncio.wait([self.kept.exited], timeout=_EXIT_LIMIT)
-        elif self._wire.connected:  # a process that it left behind may hold the line
-            await asyncio.wait([self._wire.lost], timeout=_LAST_WORDS)
+        elif self._wire.connected:  # a child of the kernel may keep the connection open
+            await asyncio.wait([self._wire.lost], timeout=_LAST_MESSAGES)
         if self.kept.exited.done():
             status = self.kept.exited.result()
             killed = (
-                self._around.oom.describe_death(self._mark, self.kept.pid) if status == _SIGKILLED else None
+                self._context.oom.describe_death(self._mark, self.kept.pid) if status == _SIGKILLED else None
             )
-            self._end(how_ended(status, killed))
+            self._end(describe_status(status, killed))
         else:
             self._end("it hung up, and was killed")
             await self.kept.close()
@@ -190,16 +186,12 @@ class KernelProcess:
         if not self.ended.done():
             self.ended.set_result(reason)
 
-    # Its start.
-
     async def _greet(self) -> None:
-        """Wait until it answers and is heard, and prepare it."""
+        """Wait until it answers and its published messages arrive, and prepare it."""
         await self._connect(START_LIMIT)
         info = await self._reply(self._wire.ask("shell", "kernel_info_request", {}))
-        while not self._wire.heard.is_set():  # it may have told something before it was listened to
-            heard = asyncio.create_task(self._wire.heard.wait())
-            await asyncio.wait([heard], timeout=_DEAF)
-            heard.cancel()
+        while not self._wire.heard.done():  # the first messages may have come before the subscription
+            await asyncio.wait([self._wire.heard], timeout=_DEAF)
             await self._reply(self._wire.ask("shell", "kernel_info_request", {}))
         language = info.get("language_info")
         if isinstance(language, dict) and isinstance(language.get("name"), str):
@@ -209,17 +201,17 @@ class KernelProcess:
 
     async def _prepare(self) -> None:
         asked = {"interpreter": "sys.executable"}
-        for code in await self._around.threads.run(self._around.start_code):
+        for code in await self._context.threads.run(self._context.start_code):
             reply = await self._reply(self.run_silently(code, asked))
             if reply.get("status") != "ok":
-                said = f"{reply.get('ename')}: {reply.get('evalue')}"
-                log.warning("kernel %s could not be prepared as it should: %s", self.kept.name, said)
-            told = reply.get("user_expressions", {}).get("interpreter", {}).get("data", {})
-            self.interpreter = _literal(told.get("text/plain")) or self.interpreter
+                problem = f"{reply.get('ename')}: {reply.get('evalue')}"
+                log.warning("kernel %s could not be prepared as it should: %s", self.kept.name, problem)
+            shown = reply.get("user_expressions", {}).get("interpreter", {}).get("data", {})
+            self.interpreter = _literal(shown.get("text/plain")) or self.interpreter
         self.interpreter = self.interpreter or self.spec.arguments[0]
 
     async def _reply(self, reply: asyncio.Future[dict[str, Any]]) -> dict[str, Any]:
-        """What it answers at its start.
+        """A reply during the start.
 
         Raises:
             NotebookError: it ended instead, or took too long.
@@ -242,7 +234,6 @@ class KernelProcess:
         raise await self._problem(limit)
 
     async def _problem(self, limit: float) -> NotebookError:
-        """Why it cannot be used."""
         printed = kernelspecs.why_not_started(await self.kept.printed(), self.spec.arguments)
         if self.ended.done():
             return NotebookError(f"The kernel ended at its start ({self.ended.result()}): {printed}")
@@ -250,20 +241,20 @@ class KernelProcess:
 
 
 async def _launch(
-    around: Surroundings, spec: Spec, name: str, cwd: str, transport: Literal["ipc", "tcp"]
+    context: KernelContext, spec: Spec, name: str, cwd: str, transport: Literal["ipc", "tcp"]
 ) -> tuple[ServiceProcess, ConnectionInfo]:
-    connection = await around.threads.run(kernelspecs.new_connection, transport, spec.name)
+    connection = await context.threads.run(kernelspecs.new_connection, transport, spec.name)
     files = {kernelspecs.CONNECTION_FILE: msgspec.json.encode(connection)}
     try:
-        kept = await around.keeper.keep(
-            name, spec.arguments, cwd=cwd, environment=spec.environment, files=files
+        kept = await keep_process(
+            context.keeper, name, spec.arguments, cwd=cwd, environment=spec.environment, files=files
         )
     except OSError as error:
         raise NotebookError(f"The kernel could not be started: {error}") from error
     place = msgspec.structs.replace(connection, ip=connection.ip.replace("{directory}", kept.directory))
     if transport == "ipc" and len(os.fsencode(place.path(place.hb_port))) > kernelspecs.LONGEST_PATH:
         await kept.close()
-        return await _launch(around, spec, name, cwd, "tcp")
+        return await _launch(context, spec, name, cwd, "tcp")
     return kept, place
 
 

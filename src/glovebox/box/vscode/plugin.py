@@ -10,7 +10,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from glovebox.box.plugin import Context, Plugin
-from glovebox.box.vscode.options import VSCodeOptions
 from glovebox.errors import PluginFailed
 from glovebox.http.endpoints import Endpoint, Reply, Socket
 from glovebox.http.responses import json_response
@@ -22,6 +21,19 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
+class VSCodeOptions(Message):
+    """Settings of the plugin."""
+
+    #: Where the server keeps its data; empty for a directory of the sandbox user.
+    data_dir: str = ""
+    #: Where extensions are; empty for a directory in that one.
+    extensions_dir: str = ""
+    #: How long what a page has open is kept when the page is gone, in seconds.
+    grace: int = 600
+    #: How long the server may take to start, in seconds.
+    start_limit: float = 60.0
+
+
 class ConnectionToken(Message):
     """The token of the VS Code server; null without one."""
 
@@ -29,9 +41,9 @@ class ConnectionToken(Message):
 
 
 class VSCodePlugin(Plugin):
-    """Shows the workspace in VS Code, in a web browser. The server itself starts when somebody opens it.
+    """Shows the workspace in VS Code, in a web browser. The first page starts the server itself.
 
-    Without a server the plugin goes on, since one may be installed while the box runs; its health tells.
+    The plugin also runs without an installed server, since one may be installed later; its health says so.
     """
 
     name = "vscode"
@@ -66,28 +78,21 @@ class VSCodePlugin(Plugin):
         return {"vscode_running": self._vscode.is_running if self._vscode else 0}
 
     async def connection_token(self, request: Request) -> Response:
-        """What VS Code has to be shown."""
         return json_response(ConnectionToken(token=await self.vscode.token()))
 
     async def start(self) -> None:
-        """Be ready; a server that an earlier server of the box left is taken over."""
+        """Listen; a process that an earlier server of the box left is adopted."""
         from glovebox.box.vscode.server import VSCode
 
         if self._vscode is None:
-            self._vscode = VSCode(
-                self.context.settings,
-                self._options,
-                keeper=self.context.keeper,
-                threads=self.context.threads,
-                crashed=self._crashed,
-            )
+            self._vscode = VSCode(self._options, self.context, self._crashed)
         try:
             await self._vscode.open()
         except PluginFailed as error:
             log.warning("VS Code cannot be opened: %s", error)
 
     def _crashed(self, reason: str) -> bool:
-        """Have the plugin started once more, but not again: one that has failed could not say its token."""
+        """Restart the plugin once, but not again: a failed plugin could not return its token."""
         restarts = {plugin.name: plugin.restarts for plugin in self.context.report()}
         if restarts[self.name]:
             log.error("plugin vscode crashed again: %s", reason)
@@ -96,7 +101,6 @@ class VSCodePlugin(Plugin):
         return True
 
     async def health(self) -> dict[str, Any]:
-        """Whether it can be opened, and where; one that nobody has opened yet is well."""
         return await self.vscode.health()
 
     async def stop(self) -> None:

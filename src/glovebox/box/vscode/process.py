@@ -1,26 +1,27 @@
-"""The process of VS Code's server, which is the sandbox user's."""
+"""The process of VS Code's server, which runs as the sandbox user."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import re
-from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from glovebox.box.services import Keeper, ServiceProcess
+from glovebox.box.supervised import Streams, connect, keep_process, until_ready
 from glovebox.box.vscode.installation import ServerProgram
-from glovebox.box.vscode.options import VSCodeOptions
 from glovebox.errors import PluginFailed
-from glovebox.protocol.base import Message
+from glovebox.settings import Settings
+
+if TYPE_CHECKING:
+    from glovebox.box.vscode.plugin import VSCodeOptions
 
 NAME = "vscode"
 _SOCKET = "s"
 _TOKEN_FILE = "token"  # noqa: S105
 _SETTINGS = "settings.json"
-_RETRY = 0.02
 _ASK_LIMIT = 4.0
 _LONGEST_ANSWER = 1 << 16
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
@@ -45,44 +46,37 @@ exec "$@" --server-data-dir "$data" --extensions-dir "${extensions:-$data/extens
 """
 
 
-class ServerPlan(Message):
-    """All that a server is told."""
-
-    program: ServerProgram
-    token: str
-    #: The path that all its addresses begin with.
-    base_path: str
-    working_dir: str
-    #: The directory that gets settings if it has none.
-    workspace: str
-    options: VSCodeOptions
-
-
 class ServerProcess:
-    """A server that runs and answers, until it does not."""
+    """A server that runs."""
 
     def __init__(self, kept: ServiceProcess, base_path: str) -> None:
         self.kept = kept
         self._base_path = base_path
 
     @classmethod
-    async def start(cls, keeper: Keeper, plan: ServerPlan) -> ServerProcess:
+    async def start(
+        cls,
+        keeper: Keeper,
+        program: ServerProgram,
+        token: str,
+        base_path: str,
+        settings: Settings,
+        options: VSCodeOptions,
+    ) -> ServerProcess:
         """Start one and wait until it answers.
 
         Raises:
             PluginFailed: it does not start.
         """
-        files = {_TOKEN_FILE: plan.token.encode(), _SETTINGS: msgspec.json.format(_settings(), indent=2)}
+        workspace = settings.workspace_base or settings.working_dir
+        files = {_TOKEN_FILE: token.encode(), _SETTINGS: _workspace_settings()}
+        command = _arguments(program, base_path, workspace, options)
         try:
-            kept = await keeper.keep(NAME, arguments(plan), cwd=plan.working_dir, files=files)
+            kept = await keep_process(keeper, NAME, command, cwd=settings.working_dir, files=files)
         except OSError as error:
             raise PluginFailed(f"VS Code's server could not be started: {error}") from error
-        process = cls(kept, plan.base_path)
-        try:
-            await process.wait(plan.options.start_limit)
-        except (PluginFailed, asyncio.CancelledError):
-            await kept.close()
-            raise
+        process = cls(kept, base_path)
+        await until_ready(process.wait(options.start_limit), kept.close)
         return process
 
     async def wait(self, limit: float) -> None:
@@ -91,32 +85,25 @@ class ServerProcess:
         Raises:
             PluginFailed: it does not.
         """
-        deadline = asyncio.get_running_loop().time() + limit
-        while True:
-            try:
-                _, writer = await self.connect()
-            except OSError as error:
-                with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(asyncio.shield(self.kept.exited), _RETRY)
-                if self.kept.exited.done() or asyncio.get_running_loop().time() > deadline:
-                    raise PluginFailed(await self._why(limit)) from error
-            else:
-                writer.close()
-                return
+        try:
+            _, writer = await connect(self.kept, _SOCKET, limit)
+        except OSError as error:
+            raise PluginFailed(await self._describe_failure(limit)) from error
+        writer.close()
 
-    async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """A connection to it.
+    async def connect(self) -> Streams:
+        """Connect to it.
 
         Raises:
-            OSError: it takes none.
+            OSError: it takes no connection.
         """
         return await asyncio.open_unix_connection(os.path.join(self.kept.directory, _SOCKET))
 
     async def version(self) -> str:
-        """The version that it tells over HTTP.
+        """The version that it answers with over HTTP.
 
         Raises:
-            PluginFailed: it does not answer as it should.
+            PluginFailed: it does not answer.
         """
         try:
             async with asyncio.timeout(_ASK_LIMIT):
@@ -139,14 +126,13 @@ class ServerProcess:
         head, _, body = answer.partition(b"\r\n\r\n")
         return int(head.split(b" ", 2)[1]), body.decode("utf-8", "replace")
 
-    async def last_words(self) -> str:
-        """The last lines that it printed."""
+    async def last_output(self) -> str:
         lines = _COLOURS.sub("", await self.kept.printed(8000)).splitlines()
         return "\n".join([line for line in lines if line.strip()][-_LAST_LINES:]) or "nothing"
 
-    async def _why(self, limit: float) -> str:
+    async def _describe_failure(self, limit: float) -> str:
         """Why it takes no connections."""
-        printed = await self.last_words()
+        printed = await self.last_output()
         if "ermission denied" in printed:
             printed += (
                 "\nThe sandbox user cannot run it: install it where all users may read, for example with "
@@ -157,18 +143,17 @@ class ServerProcess:
         return f"VS Code's server did not start. It printed: {printed}"
 
 
-def arguments(plan: ServerPlan) -> Sequence[str]:
+def _arguments(program: ServerProgram, base_path: str, workspace: str, options: VSCodeOptions) -> list[str]:
     """The command line, which has no secret on it."""
-    options = plan.options
     flags = ["--socket-path", "{directory}/" + _SOCKET]
     flags += ["--connection-token-file", "{directory}/" + _TOKEN_FILE]
     flags += ["--accept-server-license-terms", "--disable-workspace-trust"]
     flags += ["--telemetry-level", "off", "--reconnection-grace-time", str(options.grace)]
-    if plan.base_path:
-        flags += ["--server-base-path", plan.base_path]
-    starter = ["/bin/sh", "-c", _STARTER, "sh", "{directory}", plan.workspace]
-    return [*starter, options.data_dir, options.extensions_dir, *plan.program.command, *flags]
+    if base_path:
+        flags += ["--server-base-path", base_path]
+    starter = ["/bin/sh", "-c", _STARTER, "sh", "{directory}", workspace]
+    return [*starter, options.data_dir, options.extensions_dir, *program.command, *flags]
 
 
-def _settings() -> bytes:
-    return msgspec.json.encode(WORKSPACE_SETTINGS)
+def _workspace_settings() -> bytes:
+    return msgspec.json.format(msgspec.json.encode(WORKSPACE_SETTINGS), indent=2)

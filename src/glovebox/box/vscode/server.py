@@ -1,4 +1,4 @@
-"""VS Code in a box: its port, its token, and its server once somebody wants it."""
+"""VS Code in a box: its port, its token, and its server once a page is opened."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import logging
 import os
 import uuid
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import msgspec
 
-from glovebox.box.services import Keeper
-from glovebox.box.threads import Threads
+from glovebox.box.plugin import Context
+from glovebox.box.services import ServiceProcess
+from glovebox.box.supervised import Streams, Supervised, adopt_process, describe_exit
 from glovebox.box.vscode.installation import ServerProgram, find_server
-from glovebox.box.vscode.options import VSCodeOptions
-from glovebox.box.vscode.process import NAME, ServerPlan, ServerProcess
+from glovebox.box.vscode.process import NAME, ServerProcess
 from glovebox.errors import PluginFailed
 from glovebox.http.response_headers import HEADERS
 from glovebox.json_codec import json_decoder
@@ -26,13 +26,17 @@ from glovebox.protocol.base import Message
 from glovebox.settings import NO_PORT, Settings
 from glovebox.state_files import read_document, write_document
 
+if TYPE_CHECKING:
+    from glovebox.box.vscode.plugin import VSCodeOptions
+
 log = logging.getLogger(__name__)
 
 _REJOIN_LIMIT = 5.0
+_STATE = "vscode.json"
 
 
-class _Memory(Message):
-    """What the next server of this box has to know."""
+class _Saved(Message):
+    """What the next server of this box needs to know."""
 
     token: str
     port: int
@@ -40,45 +44,36 @@ class _Memory(Message):
     base_path: str
 
 
-_decode = json_decoder(_Memory).decode
+_decode = json_decoder(_Saved).decode
 
 
 class VSCode:
-    """VS Code for one box. It may be opened again after its end, and then is where it was."""
+    """VS Code for one box. It may be opened again after it was closed, with the same token and port."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        options: VSCodeOptions,
-        *,
-        keeper: Keeper,
-        threads: Threads,
-        crashed: Callable[[str], bool],
-    ) -> None:
-        """`crashed` is told why the server ended, and says whether VS Code will be opened again."""
-        self._settings = settings
+    def __init__(self, options: VSCodeOptions, context: Context, crashed: Callable[[str], bool]) -> None:
+        """`crashed` gets the reason why the server ended, and returns whether VS Code is opened again."""
         self._options = options
-        self._keeper = keeper
-        self._threads = threads
+        self._settings = context.settings
+        self._keeper = context.keeper
+        self._threads = context.threads
         self._crashed = crashed
         self._token = str(uuid.uuid4())
         self._port = 0
-        self._base_path = base_path(settings)
+        self._base_path = base_path(context.settings)
         self._program: ServerProgram | None = None
         self._front: Front | None = None
-        self._process: ServerProcess | None = None
+        self._supervised = Supervised(self._start)
         self._watching: asyncio.Task[None] | None = None
         self._given_up = ""
-        self._starting = asyncio.Lock()
         self._opening = asyncio.Lock()
 
     @property
     def is_running(self) -> bool:
-        """Whether there is a server; before somebody comes there is none."""
-        return self._process is not None
+        """Whether there is a server; the first page that is opened starts it."""
+        return self._supervised.alive is not None
 
     async def token(self) -> str | None:
-        """What VS Code has to be shown; None if it cannot be served, which is looked into anew."""
+        """The token that pages have to send; None if VS Code cannot be served, which is tried again."""
         try:
             await self.open()
         except PluginFailed:
@@ -86,7 +81,7 @@ class VSCode:
         return self._token
 
     async def open(self) -> None:
-        """Have a port, unless there is one. A server that an earlier server of the box left is taken over.
+        """Listen at a port, and adopt the process that an earlier server of the box left.
 
         Raises:
             PluginFailed: VS Code cannot be served; the text says why and what to do.
@@ -100,19 +95,19 @@ class VSCode:
             if settings.vscode_port == NO_PORT:
                 raise PluginFailed("VS Code is switched off: VSCODE_PORT is no number.")
             program = await self._threads.run(find_server, settings.vscode, settings.command_environment)
-            memory = await self._threads.run(self._remembered)
-            if memory is not None:
-                self._token, self._port = memory.token, memory.port
+            saved = await self._threads.run(self._load)
+            if saved is not None:
+                self._token, self._port = saved.token, saved.port
             front = Front(self._token, self._connect, lambda: self.is_running)
             await front.open(settings.host, settings.vscode_port, preferred=self._port)
             self._front, self._program, self._port = front, program, front.port
-            now = _Memory(token=self._token, port=self._port, program=program, base_path=self._base_path)
-            await self._rejoin(memory, now)
-            await self._threads.run(self._remember, now)
+            now = _Saved(token=self._token, port=self._port, program=program, base_path=self._base_path)
+            await self._adopt(saved, now)
+            await self._threads.run(self._save, now)
             log.info("VS Code can be opened at port %s of %s", self._port, settings.host)
 
     async def close(self, *, end: bool) -> None:
-        """Give up the port, and end the server or leave it to whoever looks after the box."""
+        """Close the port, and end the process or leave it to the keeper."""
         if self._watching is not None:
             self._watching.cancel()
         self._given_up = ""
@@ -121,7 +116,7 @@ class VSCode:
             await left.close()
 
     async def health(self) -> dict[str, Any]:
-        """What can be said of it.
+        """Where it is served, and its state.
 
         Raises:
             PluginFailed: it cannot be served, or does not answer.
@@ -133,78 +128,66 @@ class VSCode:
             "port": self._port,
             "path": self._base_path,
             "folder": self._settings.working_dir,
-            "state": "running" if self._process else "waiting",
+            "state": "running" if self.is_running else "waiting",
         }
-        if self._process is not None:
-            known |= {"pid": self._process.kept.pid, "version": await self._process.version()}
+        if (process := self._supervised.alive) is not None:
+            known |= {"pid": process.kept.pid, "version": await process.version()}
         return known
 
     async def _close_port(self) -> None:
-        front, self._front, self._process = self._front, None, None
+        await self._supervised.stop()
+        front, self._front, self._supervised.current = self._front, None, None
         if front is not None:
             await front.close()
 
-    async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        async with self._starting:
-            if self._process is None:
-                self._process = await self._start()
-                self._watch(self._process)
-        return await self._process.connect()
+    async def _connect(self) -> Streams:
+        return await (await self._supervised.get()).connect()
 
     async def _start(self) -> ServerProcess:
         assert self._program is not None
-        if left := self._keeper.kept(NAME):
-            await left.close()
-        plan = ServerPlan(
-            program=self._program,
-            token=self._token,
-            base_path=self._base_path,
-            working_dir=self._settings.working_dir,
-            workspace=self._settings.workspace_base or self._settings.working_dir,
-            options=self._options,
-        )
         try:
-            return await ServerProcess.start(self._keeper, plan)
+            process = await ServerProcess.start(
+                self._keeper, self._program, self._token, self._base_path, self._settings, self._options
+            )
         except PluginFailed as error:
             log.error("%s", error)
             raise
+        self._watching = asyncio.create_task(self._watch(process))
+        return process
 
-    async def _rejoin(self, memory: _Memory | None, now: _Memory) -> None:
-        """Take over what an earlier server left, if it is as it would be started now."""
-        left = self._keeper.kept(NAME)
-        if left is None:
-            return
-        process = ServerProcess(left, self._base_path)
-        if memory is not None and msgspec.structs.replace(memory, port=now.port) == now:
-            with contextlib.suppress(PluginFailed):
-                await process.wait(_REJOIN_LIMIT)
-                self._process = process
-                self._watch(process)
-                return
-        await left.close()
+    async def _adopt(self, saved: _Saved | None, now: _Saved) -> None:
+        """Adopt the process of an earlier server, if it would be started in the same way now."""
 
-    def _watch(self, process: ServerProcess) -> None:
-        self._watching = asyncio.create_task(self._until_end(process))
+        async def rejoin(left: ServiceProcess) -> ServerProcess | None:
+            if saved is None or msgspec.structs.replace(saved, port=now.port) != now:
+                return None
+            process = ServerProcess(left, self._base_path)
+            await process.wait(_REJOIN_LIMIT)
+            return process
 
-    async def _until_end(self, process: ServerProcess) -> None:
+        if (process := await adopt_process(self._keeper.kept(NAME), rejoin)) is not None:
+            self._supervised.current = process
+            self._watching = asyncio.create_task(self._watch(process))
+
+    async def _watch(self, process: ServerProcess) -> None:
         await asyncio.wait([process.kept.exited])
-        status = process.kept.exited.result()
-        how = "ended" if status is None else f"ended with exit status {status}"
-        said = await process.last_words()
-        reason = f"VS Code's server (pid {process.kept.pid}) {how}. It printed: {said}"
+        printed = await process.last_output()
+        reason = (
+            f"VS Code's server (pid {process.kept.pid}) {describe_exit(process.kept)}. It printed: {printed}"
+        )
         if not self._crashed(reason):
-            # Pages come back by themselves, and would have it started again and again.
+            # Pages reconnect by themselves, and would start it again and again.
             self._given_up = f"It crashed again: {reason}\nPOST /plugins/vscode/restart tries once more."
             await self._close_port()
 
-    def _remembered(self) -> _Memory | None:
-        path = self._keeper.state_file("vscode.json")
+    def _load(self) -> _Saved | None:
+        path = self._keeper.state_file(_STATE)
         return read_document(path, os.path.dirname(path), _decode) if path else None
 
-    def _remember(self, memory: _Memory) -> None:
-        path = self._keeper.state_file("vscode.json")
+    def _save(self, saved: _Saved) -> None:
+        path = self._keeper.state_file(_STATE)
         if path is not None:
-            write_document(path, msgspec.json.encode(memory))
+            write_document(path, msgspec.json.encode(saved))
 
 
 def base_path(settings: Settings) -> str:
@@ -218,18 +201,18 @@ def base_path(settings: Settings) -> str:
 
 
 _PIECE = 1 << 16
-#: How long somebody who connects may take to say what they want.
+#: Seconds that a client may take to send the head of its request.
 _HEAD_LIMIT = 10.0
 _LONGEST_HEAD = 1 << 16
 
 #: Opens a connection to the server, and starts it if need be.
-Connect = Callable[[], Awaitable[tuple[asyncio.StreamReader, asyncio.StreamWriter]]]
+Connect = Callable[[], Awaitable[Streams]]
 
 
 class Front:
-    """Hands connections on to the server.
+    """Forwards connections to the server.
 
-    To have it started, one has to show the token: whoever only looks which ports are open does not.
+    Only a request with the token starts the server: a port scan does not.
     """
 
     def __init__(self, token: str, connect: Connect, is_awake: Callable[[], bool]) -> None:
@@ -248,13 +231,13 @@ class Front:
         """Listen at a port; for 0, at a free one, which is the preferred one if that is free.
 
         Raises:
-            PluginFailed: the port cannot be had.
+            PluginFailed: the port cannot be used.
         """
         # By a name, each of its addresses would get a free port of its own.
         host = "127.0.0.1" if host == "localhost" else host
         for wanted in dict.fromkeys((port or preferred, port)):
             try:
-                self._server = await asyncio.start_server(self._visited, host, wanted, limit=_LONGEST_HEAD)
+                self._server = await asyncio.start_server(self._accept, host, wanted, limit=_LONGEST_HEAD)
             except OSError as error:
                 problem = error
                 continue
@@ -275,14 +258,14 @@ class Front:
         if self._visits:
             await asyncio.wait(self._visits)
 
-    async def _visited(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
         self._visits.add(task)
         try:
             await self._serve(reader, writer)
         except (OSError, asyncio.CancelledError):
-            pass  # one of both sides is gone, or the box closes: there is nobody to tell
+            pass  # one of both sides is gone, or the box closes
         finally:
             self._visits.discard(task)
             writer.close()
@@ -307,11 +290,11 @@ class Front:
 
 
 async def _join(
-    visitor: tuple[asyncio.StreamReader, asyncio.StreamWriter],
-    server: tuple[asyncio.StreamReader, asyncio.StreamWriter],
+    visitor: Streams,
+    server: Streams,
     head: bytes,
 ) -> None:
-    """Hand everything on, both ways, until both sides have ended or one is broken."""
+    """Forward in both directions until both sides have ended or one is broken."""
     server[1].write(head)
     try:
         async with asyncio.TaskGroup() as both:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from glovebox.box.notebook.skills.window import OPEN
+from glovebox.box.notebook.skills.text_files import OPEN
 
 
 @pytest.fixture(autouse=True)

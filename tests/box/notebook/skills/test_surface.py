@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from glovebox.box.notebook import skills
+from glovebox.box.notebook.kernelspecs import IMPORT
 from glovebox.box.notebook.skills.documentation import documentation
-from glovebox.box.notebook.skills.load import IMPORT
 
 ALWAYS = {
     "open_file": "(path: str, line_number: int | None = 1, context_lines: int | None = 100) -> None",

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from glovebox.box.notebook.skills import goto_line, open_file, scroll_down, scroll_up
-from glovebox.box.notebook.skills.window import SIZE, bounds
+from glovebox.box.notebook.skills.text_files import SIZE, bounds
 
 MORE = "[Use `scroll_down` to view the next 100 lines of the file!]\n"
 NOT_OPEN = "ERROR: No file open. Use the open_file function first.\n"

@@ -1,4 +1,4 @@
-"""`python -m glovebox.box.browser.worker SETUP`: drives Chromium for whoever connects to its socket."""
+"""`python -m glovebox.box.browser.worker SETUP`: drives Chromium for a server, over a Unix socket."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from pathlib import Path
 from playwright.async_api import Error as PlaywrightError
 
 from glovebox.box.browser import wire
-from glovebox.box.browser.wire import Setup
-from glovebox.box.browser.worker.chromium import NoChromium
-from glovebox.box.browser.worker.driver import Driver
+from glovebox.box.browser.chromium import Setup
+from glovebox.box.browser.worker.driver import Driver, NoChromium
+from glovebox.box.supervised import spawn
 from glovebox.json_codec import decode_json
 
-#: Pictures that a watcher has not read yet are not worth keeping.
+#: Bytes that wait to be read; with more, pictures are dropped.
 _BACKLOG = 8 << 20
 
 
 class Server:
-    """Serves one server at a time: the newest that has connected."""
+    """Answers the server that has connected last."""
 
     def __init__(self, setup: Setup) -> None:
         self._setup = setup
-        self._driver = Driver(setup, self._tell)
+        self._driver = Driver(setup, self._send)
         self._writer: asyncio.StreamWriter | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def run(self) -> int:
-        """Serve until told to end: the exit status."""
+        """Serve until a signal; returns the exit status."""
         ending = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             asyncio.get_running_loop().add_signal_handler(number, ending.set)
@@ -52,8 +52,8 @@ class Server:
             self._writer.close()
         self._writer = writer
         self._driver.watch(False)
-        self._tell(wire.Ready(version=self._driver.version))
-        messages = wire.Reader(wire.Request)
+        self._send(wire.Ready(version=self._driver.version))
+        messages = wire.MessageReader(wire.Request)
         with contextlib.suppress(ConnectionError):
             while True:
                 self._start(await messages.read(reader))
@@ -62,35 +62,35 @@ class Server:
             self._writer = None
             self._driver.watch(False)
 
-    def _start(self, asked: wire.Request) -> None:
-        if isinstance(asked, wire.Cast):
-            self._driver.watch(asked.on)
-            return
-        task = asyncio.get_running_loop().create_task(self._answer(asked))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+    def _start(self, request: wire.Request) -> None:
+        if isinstance(request, wire.Cast):
+            self._driver.watch(request.on)
+        else:
+            spawn(self._tasks, self._answer(request))
 
-    async def _answer(self, asked: wire.BrowserStep | wire.Observe | wire.Survey) -> None:
+    async def _answer(self, request: wire.BrowserStep | wire.Observe | wire.Survey) -> None:
         try:
-            match asked:
+            match request:
                 case wire.BrowserStep():
-                    self._tell(await self._driver.step(asked))
+                    self._send(await self._driver.step(request))
                 case wire.Observe():
-                    self._tell(await self._driver.look(asked))
+                    self._send(await self._driver.look(request))
                 case wire.Survey():
-                    self._tell(await self._driver.survey(asked))
+                    self._send(await self._driver.survey(request))
         except TimeoutError:
-            self._tell(wire.BrowserFailure(id=asked.id, text="Browser environment took too long to respond."))
+            self._send(
+                wire.BrowserFailure(id=request.id, text="Browser environment took too long to respond.")
+            )
         except (PlaywrightError, NoChromium, ValueError, OSError) as error:
-            self._tell(wire.BrowserFailure(id=asked.id, text=f"{type(error).__name__}: {error}"))
+            self._send(wire.BrowserFailure(id=request.id, text=f"{type(error).__name__}: {error}"))
 
-    def _tell(self, reply: wire.Reply) -> None:
+    def _send(self, reply: wire.Reply) -> None:
         writer = self._writer
         if writer is None or writer.is_closing():
             return
         behind = writer.transport.get_write_buffer_size() > _BACKLOG
         if not (behind and isinstance(reply, wire.Frame)):
-            writer.write(wire.framed(reply))
+            writer.write(wire.encode(reply))
 
 
 def main() -> int:

@@ -1,13 +1,14 @@
-"""Carrying out what agents ask of the browser, call by call."""
+"""Carries out what agents ask of the browser, call by call."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import re
 from collections.abc import Awaitable, Callable
-from functools import partial
-from typing import Literal, Protocol
+from pathlib import Path
+from typing import Any, Protocol
 
 from playwright.async_api import Error as PlaywrightError
 from playwright.async_api import Frame, FrameLocator, Locator, Page
@@ -15,15 +16,13 @@ from playwright.async_api import TimeoutError as PlaywrightTimeout
 
 from glovebox.box.browser.addresses import ERROR_PAGE
 from glovebox.box.browser.calls import BadCall, BrowserCall, bind, parse
-from glovebox.box.browser.worker import pointer
-from glovebox.box.browser.worker.pointer import Pointing
 
-_Button = Literal["left", "middle", "right"]
-_Modifiers = list[Literal["Alt", "Control", "ControlOrMeta", "Meta", "Shift"]]
+#: Takes the arguments of a call by name.
+_Action = Callable[..., Awaitable[object]]
 
-#: A page that is too busy to answer is given up this many seconds after the limit for loading one.
+#: Seconds after the limit for loading a page that an unresponsive page gets for a call.
 _GRACE = 5.0
-#: How long a page may take for each character that is typed into it, in seconds.
+#: Seconds that a page may take for each character that is typed into it.
 _PER_CHARACTER = 0.02
 
 
@@ -50,18 +49,18 @@ class TabList(Protocol):
         """
 
     def check(self, url: str) -> None:
-        """Look at an address before it is visited.
+        """Check an address before it is visited.
 
         Raises:
             ValueError: it may not be visited.
         """
 
 
-class Acting:
-    """An agent's hands in the browser.
+class PageActions:
+    """Carries out calls on the active page.
 
-    Pages may take `load_limit` seconds to load, and elements `element_limit` seconds to be ready for what is
-    done with them; the contract says how long that is.
+    Pages may take `load_limit` seconds to load, and elements `element_limit` seconds to be ready for an
+    action; the defaults are the contract's.
     """
 
     def __init__(
@@ -79,40 +78,23 @@ class Acting:
         self._element_limit = element_limit * 1000
         self._workspace = workspace
         self._coordinates = coordinates
-        self._doing: dict[str, Callable[..., Awaitable[None]]] = {
-            "noop": self._noop,
-            "send_msg_to_user": self._send_msg_to_user,
-            "report_infeasible": self._report_infeasible,
-            "scroll": self._scroll,
-            "fill": self._fill,
-            "select_option": self._select_option,
-            "click": self._click,
-            "dblclick": self._dblclick,
-            "hover": self._hover,
-            "press": self._press,
-            "focus": self._focus,
-            "clear": self._clear,
-            "drag_and_drop": self._drag_and_drop,
-            "upload_file": self._upload_file,
-            "go_back": self._go_back,
-            "go_forward": self._go_forward,
-            "goto": self._goto,
-            "tab_close": self._tab_close,
-            "tab_focus": self._tab_focus,
-            "new_tab": self._new_tab,
-            **Pointing(lambda: tabs.page, workspace).doing,
+        self._actions = {
+            **self._element_actions(),
+            **self._page_actions(),
+            **self._mouse_actions(),
+            **self._keyboard_actions(),
         }
 
     async def perform(self, text: str) -> str:
         """Carry out the calls in a text, up to the first that fails.
 
-        Answers with what went wrong, as `Type: message`; with nothing if nothing did.
+        Returns the error as `Type: message`, empty if there is none.
         """
         # Pages may have half characters, which come along when an error shows an element; none can be sent.
         return (await self._attempt(text)).encode(errors="replace").decode()
 
     def take_messages(self) -> list[str]:
-        """What the agent has told the user since this was asked last."""
+        """The messages of the agent to the user since the last call."""
         messages, self.messages = self.messages, []
         return messages
 
@@ -135,14 +117,14 @@ class Acting:
         limit = self._limit(call.name, arguments)
         try:
             async with asyncio.timeout(limit) as guard:
-                await self._doing[call.name](**arguments)
+                await self._actions[call.name](**arguments)
         except TimeoutError as error:
             if not guard.expired():
                 raise
             raise TimeoutError(f"{call.name}() got no answer from the page within {limit:g} s.") from error
 
     def _limit(self, name: str, arguments: dict[str, object]) -> float | None:
-        """How long a call may take, in seconds. Most have limits of their own that end them long before."""
+        """Seconds that a call may take. Most have limits of their own that end them long before."""
         match name, arguments:
             case "noop", _:
                 return None
@@ -151,103 +133,152 @@ class Acting:
             case _:
                 return self._load_limit + _GRACE
 
-    async def _element(self, bid: str) -> Locator:
-        return await element_of(self._tabs.page, bid)
+    def _element_actions(self) -> dict[str, _Action]:
+        limit = self._element_limit
 
-    # Waiting, and speaking to the user.
+        def on_element(action: Callable[..., Awaitable[object]]) -> _Action:
+            async def run(bid: str, **arguments: object) -> None:
+                await action(await find_element(self._tabs.page, bid), timeout=limit, **arguments)
 
-    async def _noop(self, wait_ms: float) -> None:
-        await asyncio.sleep(wait_ms / 1000)
+            return run
 
-    async def _send_msg_to_user(self, text: str) -> None:
-        self.messages.append(text)
+        return {
+            "fill": on_element(Locator.fill),
+            "select_option": on_element(
+                lambda element, options, timeout: element.select_option(options, timeout=timeout)
+            ),
+            "click": on_element(Locator.click),
+            "dblclick": on_element(Locator.dblclick),
+            "hover": on_element(Locator.hover),
+            "press": on_element(lambda element, key_comb, timeout: element.press(key_comb, timeout=timeout)),
+            "focus": on_element(Locator.focus),
+            "clear": on_element(Locator.clear),
+            "drag_and_drop": self._drag_and_drop,
+            "upload_file": self._upload_file,
+        }
 
-    async def _report_infeasible(self, reason: str) -> None:
-        self.messages.append(reason)
+    def _page_actions(self) -> dict[str, _Action]:
+        tabs, limit = self._tabs, self._load_limit * 1000
 
-    # Elements.
+        async def goto(url: str) -> None:
+            tabs.check(url)
+            await visit(tabs.page, url, limit)
 
-    async def _scroll(self, delta_x: float, delta_y: float) -> None:
-        await self._tabs.page.mouse.wheel(delta_x, delta_y)
+        async def send_msg_to_user(text: str) -> None:
+            self.messages.append(text)
 
-    async def _fill(self, bid: str, value: str) -> None:
-        await (await self._element(bid)).fill(value, timeout=self._element_limit)
+        return {
+            "noop": lambda wait_ms: asyncio.sleep(wait_ms / 1000),
+            "send_msg_to_user": send_msg_to_user,
+            "report_infeasible": lambda reason: send_msg_to_user(reason),
+            "go_back": lambda: tabs.page.go_back(timeout=limit),
+            "go_forward": lambda: tabs.page.go_forward(timeout=limit),
+            "goto": goto,
+            "new_tab": tabs.open,
+            "tab_close": tabs.close,
+            "tab_focus": tabs.focus,
+        }
 
-    async def _select_option(self, bid: str, options: str | list[str]) -> None:
-        await (await self._element(bid)).select_option(options, timeout=self._element_limit)
+    def _mouse_actions(self) -> dict[str, _Action]:
+        tabs = self._tabs
 
-    async def _click(self, bid: str, button: _Button, modifiers: _Modifiers) -> None:
-        element = await self._element(bid)
-        await element.click(button=button, modifiers=modifiers, timeout=self._element_limit)
+        async def drag(from_x: float, from_y: float, to_x: float, to_y: float) -> None:
+            mouse = tabs.page.mouse
+            await mouse.move(from_x, from_y)
+            await mouse.down()
+            await mouse.move(to_x, to_y)
+            await mouse.up()
 
-    async def _dblclick(self, bid: str, button: _Button, modifiers: _Modifiers) -> None:
-        element = await self._element(bid)
-        await element.dblclick(button=button, modifiers=modifiers, timeout=self._element_limit)
+        async def up(x: float, y: float, **button: Any) -> None:
+            mouse = tabs.page.mouse
+            await mouse.move(x, y)
+            await mouse.up(**button)
 
-    async def _hover(self, bid: str) -> None:
-        await (await self._element(bid)).hover(timeout=self._element_limit)
+        async def down(x: float, y: float, **button: Any) -> None:
+            mouse = tabs.page.mouse
+            await mouse.move(x, y)
+            await mouse.down(**button)
 
-    async def _press(self, bid: str, key_comb: str) -> None:
-        await (await self._element(bid)).press(key_comb, timeout=self._element_limit)
+        async def upload(x: float, y: float, file: str | list[str]) -> None:
+            paths = _paths_of(file, self._workspace)
+            page = tabs.page
+            await _choose_files(page, lambda: page.mouse.click(x, y), paths)
 
-    async def _focus(self, bid: str) -> None:
-        await (await self._element(bid)).focus(timeout=self._element_limit)
+        return {
+            "scroll": lambda delta_x, delta_y: tabs.page.mouse.wheel(delta_x, delta_y),
+            "mouse_move": lambda x, y: tabs.page.mouse.move(x, y),
+            "mouse_up": up,
+            "mouse_down": down,
+            "mouse_click": lambda x, y, button: tabs.page.mouse.click(x, y, button=button),
+            "mouse_dblclick": lambda x, y, button: tabs.page.mouse.dblclick(x, y, button=button),
+            "mouse_drag_and_drop": drag,
+            "mouse_upload_file": upload,
+        }
 
-    async def _clear(self, bid: str) -> None:
-        await (await self._element(bid)).clear(timeout=self._element_limit)
+    def _keyboard_actions(self) -> dict[str, _Action]:
+        tabs = self._tabs
+        return {
+            "keyboard_down": lambda key: tabs.page.keyboard.down(key),
+            "keyboard_up": lambda key: tabs.page.keyboard.up(key),
+            "keyboard_press": lambda key: tabs.page.keyboard.press(key),
+            "keyboard_type": lambda text: tabs.page.keyboard.type(text),
+            "keyboard_insert_text": lambda text: tabs.page.keyboard.insert_text(text),
+        }
 
     async def _drag_and_drop(self, from_bid: str, to_bid: str) -> None:
-        source, target = await self._element(from_bid), await self._element(to_bid)
-        mouse = self._tabs.page.mouse
+        page = self._tabs.page
+        source, target = await find_element(page, from_bid), await find_element(page, to_bid)
         await source.hover(timeout=self._element_limit)
-        await mouse.down()
+        await page.mouse.down()
         try:
             await target.hover(timeout=self._element_limit)
-        except PlaywrightError:
-            await mouse.up()
-            raise
-        await mouse.up()
+        finally:
+            await page.mouse.up()
 
     async def _upload_file(self, bid: str, file: str | list[str]) -> None:
-        paths = pointer.paths_of(file, self._workspace)
-        element = await self._element(bid)
-        if await pointer.is_file_input(element, self._element_limit):
-            await pointer.give(element, paths)
-            return
-        click = partial(element.click, timeout=self._element_limit)
-        await pointer.give_when_asked(self._tabs.page, click, paths)
+        paths = _paths_of(file, self._workspace)
+        page, limit = self._tabs.page, self._element_limit
+        element = await find_element(page, bid)
+        if await element.evaluate(_IS_FILE_INPUT, timeout=limit):
+            await element.set_input_files(paths, timeout=_CHOOSER_LIMIT)  # whether it is visible or not
+        else:
+            await _choose_files(page, lambda: element.click(timeout=limit), paths)
 
-    # Navigation.
 
-    async def _goto(self, url: str) -> None:
-        self._tabs.check(url)
-        await visit(self._tabs.page, url, self._load_limit * 1000)
+#: Milliseconds that a page may take to open a file chooser after a click, and to take the files.
+_CHOOSER_LIMIT = 5000
+_IS_FILE_INPUT = "element => element instanceof HTMLInputElement && element.type === 'file'"
 
-    async def _go_back(self) -> None:
-        await self._tabs.page.go_back(timeout=self._load_limit * 1000)
 
-    async def _go_forward(self) -> None:
-        await self._tabs.page.go_forward(timeout=self._load_limit * 1000)
+def _paths_of(files: str | list[str], workspace: str) -> list[str]:
+    """The paths of files that an agent named, relative to its workspace.
 
-    # Tabs.
+    Raises:
+        OSError: one does not exist.
+    """
+    paths = [Path(workspace, name) for name in ([files] if isinstance(files, str) else files)]
+    for path in paths:
+        path.stat()
+    return [os.fspath(path) for path in paths]
 
-    async def _new_tab(self) -> None:
-        await self._tabs.open()
 
-    async def _tab_close(self) -> None:
-        await self._tabs.close()
-
-    async def _tab_focus(self, index: int) -> None:
-        await self._tabs.focus(index)
+async def _choose_files(page: Page, click: Callable[[], Awaitable[None]], paths: list[str]) -> None:
+    """Click something that opens a file chooser, and choose files."""
+    async with page.expect_file_chooser(timeout=_CHOOSER_LIMIT) as opened:
+        # A click may overtake the request to report the chooser, unless the page has answered since.
+        await page.evaluate("0")
+        await click()
+    chooser = await opened.value
+    await chooser.set_files(paths, timeout=_CHOOSER_LIMIT)
 
 
 _INTERRUPTED = f'interrupted by another navigation to "{ERROR_PAGE}"'
-#: How long Chromium may take to show it, in seconds. It comes after the error has been told.
+#: Seconds that Chromium may take to show the error page; it comes after the error was reported.
 _ERROR_LIMIT = 1.0
 
 
 async def visit(page: Page, url: str, limit: float) -> None:
-    """Go to an address, and wait for it to load, at most so many milliseconds.
+    """Go to an address, and wait up to `limit` milliseconds for it to load.
 
     Raises:
         PlaywrightError: it could not be reached, or has not loaded.
@@ -266,7 +297,7 @@ async def visit(page: Page, url: str, limit: float) -> None:
             await _arrive(page, url, limit)
             return
         if "net::ERR_" in error.message and "net::ERR_ABORTED" not in error.message:
-            # Whoever goes elsewhere or looks at the page before it is there is interrupted by it.
+            # Navigation or observation before the error page is shown would be interrupted by it.
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_ERROR_LIMIT):
                     await failed.wait()
@@ -276,7 +307,7 @@ async def visit(page: Page, url: str, limit: float) -> None:
 
 
 async def _arrive(page: Page, url: str, limit: float) -> None:
-    """Wait for a page that is still on its way, though what failed before it was shown in between."""
+    """Wait for a page that still loads although the error page of an earlier one was shown in between."""
     if page.url == ERROR_PAGE:
         await page.wait_for_event("framenavigated", lambda frame: frame == page.main_frame, timeout=limit)
     if page.url == ERROR_PAGE:
@@ -291,8 +322,8 @@ _BID = re.compile(r"((?:[a-z][A-Z]*)*)([0-9]*)")
 _FRAME = re.compile(r"[a-z][A-Z]*")
 
 
-async def element_of(page: Page, bid: str) -> Locator:
-    """The element with an id, in whatever frame it is.
+async def find_element(page: Page, bid: str) -> Locator:
+    """The element with an id, in any frame.
 
     Raises:
         ValueError: there is none.

@@ -1,8 +1,9 @@
-"""Files that pages download: brought into the workspace under names of the contract."""
+"""Downloads and screenshots as files in the workspace, under the names of the contract."""
 
 from __future__ import annotations
 
 import asyncio
+import datetime
 import itertools
 import os
 import re
@@ -13,13 +14,13 @@ from playwright.async_api import Error as PlaywrightError
 
 from glovebox.box.browser import wire
 
-#: How long an answer waits for a download that its action began; longer ones are told of later.
+#: Seconds that a step waits for its downloads; longer ones are part of a later answer.
 _LIMIT = 60.0
 _EXTENSION = re.compile(r"\.[A-Za-z0-9]{1,8}")
 
 
 class Downloads:
-    """Takes downloads in the order they begin."""
+    """Saves downloads in the order in which they begin."""
 
     def __init__(self, workspace: str) -> None:
         self._workspace = workspace
@@ -27,24 +28,24 @@ class Downloads:
         self._count = 0
 
     def add(self, downloads: list[Download]) -> None:
-        self._waiting += [asyncio.create_task(self._bring(download)) for download in downloads]
+        self._waiting += [asyncio.create_task(self._save(download)) for download in downloads]
 
-    async def finished(self) -> list[wire.Download]:
-        """Those that are here and were not told of; waits for the others, up to a limit."""
+    async def take_finished(self) -> list[wire.Download]:
+        """Those that are complete and were not returned yet; waits for the others, up to a limit."""
         if self._waiting:
             await asyncio.wait(self._waiting, timeout=_LIMIT)
         done = [task for task in self._waiting if task.done()]
         self._waiting = [task for task in self._waiting if not task.done()]
-        return [told for task in done if (told := task.result()) is not None]
+        return [download for task in done if (download := task.result()) is not None]
 
-    async def _bring(self, download: Download) -> wire.Download | None:
+    async def _save(self, download: Download) -> wire.Download | None:
         self._count += 1
         number = self._count
         try:
-            source = await download.path()  # when it is whole
+            source = await download.path()  # when it is complete
             loop = asyncio.get_running_loop()
             path = await loop.run_in_executor(
-                None, _place, str(source), download.suggested_filename, self._workspace, number
+                None, _copy, str(source), download.suggested_filename, self._workspace, number
             )
         except (PlaywrightError, OSError) as error:
             print(f"A download of {download.url[:200]} failed: {error}", flush=True)
@@ -52,7 +53,7 @@ class Downloads:
         return wire.Download(path=path, name=download.suggested_filename, url=download.url)
 
 
-def _place(source: str, name: str, workspace: str, number: int) -> str:
+def _copy(source: str, name: str, workspace: str, number: int) -> str:
     """Copy a file into the workspace, under its number or the next one that is free."""
     extension = _extension(source, name)
     for free in itertools.count(number):
@@ -67,7 +68,7 @@ def _place(source: str, name: str, workspace: str, number: int) -> str:
 
 
 def _extension(source: str, name: str) -> str:
-    """What the content is; if that says nothing, what the name says."""
+    """The extension for its content; if that is not known, that of its name."""
     import puremagic
 
     try:
@@ -76,3 +77,19 @@ def _extension(source: str, name: str) -> str:
         guessed = ""
     extension = guessed or os.path.splitext(name)[1]
     return extension if _EXTENSION.fullmatch(extension) else ""
+
+
+_DIRECTORY = ".browser_screenshots"
+
+
+def save_screenshot(png: bytes, workspace: str) -> str | None:
+    """Save a screenshot; returns its path, None if it cannot be written. Blocks."""
+    directory = os.path.join(workspace, _DIRECTORY)
+    path = os.path.join(directory, f"screenshot_{datetime.datetime.now():%Y%m%d_%H%M%S_%f}.png")
+    try:
+        os.makedirs(directory, exist_ok=True)
+        with open(path, "xb") as file:
+            file.write(png)
+    except OSError:
+        return None
+    return path

@@ -1,169 +1,191 @@
-"""One browser from the inside: started when needed, again after a crash, and driven step by step."""
+"""Chromium: started through Playwright, again after a crash, and driven step by step."""
 
 from __future__ import annotations
 
 import asyncio
 import base64
 import contextlib
-import time
+import os
+import sys
 from collections.abc import Callable
 from typing import Any
 
-from playwright.async_api import BrowserContext, CDPSession, Download, Page, Request
+from playwright.async_api import (
+    Browser,
+    BrowserContext,
+    CDPSession,
+    Download,
+    Page,
+    Playwright,
+    async_playwright,
+)
 from playwright.async_api import Error as PlaywrightError
 
 from glovebox.box.browser import wire
 from glovebox.box.browser.calls import BadCall, parse
-from glovebox.box.browser.wire import Setup
-from glovebox.box.browser.worker.actions import Acting
-from glovebox.box.browser.worker.chromium import Chromium
-from glovebox.box.browser.worker.downloads import Downloads
+from glovebox.box.browser.chromium import Setup, flags, how_to_get
+from glovebox.box.browser.worker.actions import PageActions
+from glovebox.box.browser.worker.downloads import Downloads, save_screenshot
 from glovebox.box.browser.worker.page.observer import PageObserver, PageSnapshot
-from glovebox.box.browser.worker.screenshots import save
-from glovebox.box.browser.worker.tabs import Tabs
+from glovebox.box.browser.worker.tabs import NetworkActivity, Tabs, downloads_directory, wait_for_documents
+from glovebox.box.supervised import Supervised, spawn
 
 _CRASHED = "Chromium has crashed and is started again; its pages are gone."
-#: Addresses and what pages say can be of any length.
+#: Addresses and messages of pages can be of any length.
 _LONGEST_ERROR = 10_000
-#: Whatever a page does, its answer comes before the server gives the process up.
+#: Seconds after which a step fails, before the server ends the process.
 _STEP_LIMIT = 110.0
 
 
 class Driver:
     """Carries out steps."""
 
-    def __init__(self, setup: Setup, tell: Callable[[wire.Reply], None]) -> None:
+    def __init__(self, setup: Setup, send: Callable[[wire.Reply], None]) -> None:
         self._setup = setup
-        self._tell = tell
-        self._chromium = Chromium(setup, self._ended)
-        self._running: _Running | None = None
+        self._send = send
+        self.version = ""
+        self._pid = 0
+        self._playwright: Playwright | None = None
+        self._context: BrowserContext | None = None
+        self._supervised = Supervised(self._start)
         self._downloads = Downloads(setup.workspace)
         self._watched = False
         self._stopping = False
         self._turn = asyncio.Lock()
 
-    @property
-    def version(self) -> str:
-        return self._chromium.version
-
     async def start(self) -> _Running:
-        """Have a Chromium that runs.
+        """Start Chromium, unless it runs.
 
         Raises:
             NoChromium: it does not start.
         """
-        if self._running is None:
-            context = await self._chromium.start()
-            tabs = Tabs(context, self._setup, lambda what: self._tell(wire.Crashed(what=what)))
-            await tabs.begin()
-            self._running = _Running(self._setup, tabs, Activity(context), self._tell)
-            self._running.casting.want(self._watched)
-        return self._running
+        return await self._supervised.get()
 
     async def stop(self) -> None:
         self._stopping = True
-        await self._chromium.stop()
+        context, self._context = self._context, None
+        if context is not None:
+            try:
+                await context.close()
+            except PlaywrightError as error:
+                print(f"Chromium did not end by itself: {error}", file=sys.stderr)
+        if self._playwright is not None:
+            playwright, self._playwright = self._playwright, None
+            await playwright.stop()
 
-    async def step(self, asked: wire.BrowserStep) -> wire.Seen:
-        """Carry out calls, and look at the page then.
+    async def step(self, request: wire.BrowserStep) -> wire.Seen:
+        """Carry out calls, and observe the page.
 
         Raises:
-            NoChromium: there is none any more.
-            PlaywrightError, TimeoutError: the page cannot be looked at.
+            NoChromium: it does not start again.
+            PlaywrightError, TimeoutError: the page cannot be observed.
         """
         async with self._turn, asyncio.timeout(_STEP_LIMIT):
             running = await self.start()
             try:
-                error = await self._act(running, asked.actions)
-                sight = await running.look(asked)
+                error = await self._act(running, request.actions)
+                page = await running.look(request)
             except (PlaywrightError, ValueError):
-                if self._running is running:
+                if self._supervised.current is running:
                     raise
                 running = await self.start()
                 error = f"Error: {_CRASHED}"
-                sight = await running.look(asked)
+                page = await running.look(request)
             self._downloads.add(running.take_downloads())
-            downloads = await self._downloads.finished()
-            path = await asyncio.to_thread(save, sight.screenshot, self._setup.workspace)
-            return _seen(asked, running, sight, error, downloads, path)
+            downloads = await self._downloads.take_finished()
+            path = await asyncio.to_thread(save_screenshot, page.screenshot, self._setup.workspace)
+            return _seen(request, running, page, error, downloads, path)
 
-    async def look(self, asked: wire.Observe) -> wire.Picture:
-        """How the active page looks.
+    async def look(self, request: wire.Observe) -> wire.Picture:
+        """A picture of the active page.
 
         Raises:
-            PlaywrightError, TimeoutError: that cannot be said.
+            PlaywrightError, TimeoutError: there is none.
         """
         running = await self.start()
         page = await running.tabs.ensure()
         observer = await running.observer(page)
-        image = await observer.picture(asked.format)
-        return wire.Picture(id=asked.id, image=image, url=page.url, title=await _title(page))
+        image = await observer.picture(request.format)
+        return wire.Picture(id=request.id, image=image, url=page.url, title=await _title(page))
 
-    async def survey(self, asked: wire.Survey) -> wire.OpenTabs:
+    async def survey(self, request: wire.Survey) -> wire.OpenTabs:
         running = await self.start()
         await running.tabs.ensure()
         pages = running.tabs.pages
         titles = await asyncio.gather(*map(_title, pages))
         return wire.OpenTabs(
-            id=asked.id,
+            id=request.id,
             urls=[page.url for page in pages],
             titles=list(titles),
             active=running.tabs.active_index,
-            pid=self._chromium.pid,
+            pid=self._pid,
         )
 
     def watch(self, on: bool) -> None:
-        """Show the active page whenever it changes, or no more."""
+        """Begin or end a screencast."""
         self._watched = on
-        if self._running is not None:
-            self._running.casting.want(on)
+        if (running := self._supervised.current) is not None:
+            running.screencast.switch(on)
 
     async def _act(self, running: _Running, actions: str) -> str:
-        error = await running.acting.perform(actions)
-        if self._running is not running:
+        error = await running.actions.perform(actions)
+        if self._supervised.current is not running:
             raise PlaywrightError(_CRASHED)
         if not _only_waits(actions, self._setup.coordinates):
             await running.activity.settle(self._setup.settle)
-            await loaded(await running.tabs.ensure())
+            await wait_for_documents(await running.tabs.ensure())
         if forbidden := await running.tabs.leave_forbidden():
             error = f"ValueError: {forbidden}"
         return error if len(error) <= _LONGEST_ERROR else f"{error[:_LONGEST_ERROR]}..."
 
+    async def _start(self) -> _Running:
+        if self._playwright is None:
+            self._playwright = await async_playwright().start()
+            self._playwright.selectors.set_test_id_attribute("bid")
+        context = self._context = await _launch(self._playwright, self._setup)
+        context.on("close", lambda _: self._ended())
+        if (browser := context.browser) is not None:
+            self.version, self._pid = browser.version, await _process_id(browser)
+        tabs = Tabs(context, self._setup, lambda what: self._send(wire.Crashed(what=what)))
+        await tabs.begin()
+        running = _Running(self._setup, tabs, NetworkActivity(context), self._send)
+        running.screencast.switch(self._watched)
+        return running
+
     def _ended(self) -> None:
-        self._running = None
+        self._supervised.current = None
         if not self._stopping:
-            self._tell(wire.Crashed(what=_CRASHED))
+            self._send(wire.Crashed(what=_CRASHED))
 
 
 class _Running:
     """All that belongs to one run of Chromium."""
 
     def __init__(
-        self, setup: Setup, tabs: Tabs, activity: Activity, tell: Callable[[wire.Reply], None]
+        self, setup: Setup, tabs: Tabs, activity: NetworkActivity, send: Callable[[wire.Reply], None]
     ) -> None:
         self.tabs = tabs
         self.activity = activity
-        self.acting = Acting(
+        self.actions = PageActions(
             tabs, load_limit=setup.load_limit, workspace=setup.workspace, coordinates=setup.coordinates
         )
-        self.casting = Casting(tabs, tell)
-        tabs.changed = self.casting.follow
+        self.screencast = Screencast(tabs, send)
+        tabs.changed = self.screencast.follow
         self._limit = setup.tree_limit
         self._observers: dict[Page, PageObserver] = {}
 
     async def observer(self, page: Page) -> PageObserver:
-        """What looks at a page."""
         for gone in [known for known in self._observers if known.is_closed()]:
             del self._observers[gone]
         if page not in self._observers:
             self._observers[page] = PageObserver(page, await self.tabs.session(page), limit=self._limit)
         return self._observers[page]
 
-    async def look(self, asked: wire.BrowserStep) -> PageSnapshot:
-        """See the active page; one that does not answer at all is given up."""
+    async def look(self, request: wire.BrowserStep) -> PageSnapshot:
+        """Observe the active page; one that does not answer is closed."""
         page = await self.tabs.ensure()
         try:
-            return await (await self.observer(page)).look(as_text=asked.as_text, raw=asked.raw)
+            return await (await self.observer(page)).look(as_text=request.as_text, raw=request.raw)
         except TimeoutError:
             await self.tabs.replace(page, f"{page.url[:200]} does not answer, and was closed.")
             raise
@@ -175,36 +197,36 @@ class _Running:
 
 
 def _seen(
-    asked: wire.BrowserStep,
+    request: wire.BrowserStep,
     running: _Running,
-    sight: PageSnapshot,
+    page: PageSnapshot,
     error: str,
     downloads: list[wire.Download],
     path: str | None,
 ) -> wire.Seen:
     tabs = running.tabs
     return wire.Seen(
-        id=asked.id,
+        id=request.id,
         url=tabs.page.url,
-        open_pages_urls=[page.url for page in tabs.pages],
+        open_pages_urls=[tab.url for tab in tabs.pages],
         active_page_index=tabs.active_index,
-        focused_element_bid=sight.focused,
-        screenshot=sight.screenshot,
-        set_of_marks=sight.set_of_marks,
+        focused_element_bid=page.focused,
+        screenshot=page.screenshot,
+        set_of_marks=page.set_of_marks,
         screenshot_path=path,
         error=error,
-        text=sight.text,
-        tree=sight.tree,
-        axtree=sight.axtree,
-        properties=sight.properties,
-        messages=running.acting.take_messages(),
+        text=page.text,
+        tree=page.tree,
+        axtree=page.axtree,
+        properties=page.properties,
+        messages=running.actions.take_messages(),
         dialogs=tabs.take_dialogs(),
         downloads=downloads,
     )
 
 
 def _only_waits(actions: str, coordinates: bool) -> bool:
-    """Whether nothing was done that a page could still be busy with."""
+    """Whether no call can have made the page busy."""
     try:
         return all(call.name == "noop" for call in parse(actions, coordinates=coordinates))
     except BadCall:
@@ -218,94 +240,31 @@ async def _title(page: Page) -> str:
     return ""
 
 
-#: How long requests are waited for; a page may keep one open for ever.
-_DATA_LIMIT = 1.0
-_DOCUMENT_LIMIT = 3.0
-_AWAITED = frozenset({"document", "xhr", "fetch", "script"})
-
-
-class Activity:
-    """What pages ask the network for."""
-
-    def __init__(self, context: BrowserContext) -> None:
-        self._running: set[Request] = set()
-        self._changed = asyncio.Event()
-        self._last = time.monotonic()
-        context.on("request", self._begun)
-        context.on("requestfinished", self._ended)
-        context.on("requestfailed", self._ended)
-
-    async def settle(self, quiet: float) -> None:
-        """Wait until all was answered and nothing was asked for that long; no longer than the limits say."""
-        begun = self._last = time.monotonic()
-        while True:
-            now = time.monotonic()
-            limit = _DOCUMENT_LIMIT if self._navigating() else _DATA_LIMIT
-            if self._running:
-                left = begun + limit - now
-            else:
-                left = min(self._last + quiet, begun + _DOCUMENT_LIMIT) - now
-            if left <= 0:
-                return
-            self._changed.clear()
-            try:
-                async with asyncio.timeout(left):
-                    await self._changed.wait()
-            except TimeoutError:
-                continue
-
-    def _navigating(self) -> bool:
-        return any(request.is_navigation_request() for request in self._running)
-
-    def _begun(self, request: Request) -> None:
-        if request.resource_type in _AWAITED:
-            self._running.add(request)
-            self._touch()
-
-    def _ended(self, request: Request) -> None:
-        if request in self._running:
-            self._running.discard(request)
-            self._touch()
-
-    def _touch(self) -> None:
-        self._last = time.monotonic()
-        self._changed.set()
-
-
-async def loaded(page: Page) -> None:
-    """Wait until the documents of a page are there, if that does not take too long."""
-    for frame in page.frames:
-        try:
-            await frame.wait_for_load_state("domcontentloaded", timeout=_DOCUMENT_LIMIT * 1000)
-        except PlaywrightError:
-            return
-
-
-#: The next picture is asked for when this long has passed.
+#: Seconds between two pictures.
 _INTERVAL = 0.1
 _QUALITY = 60
 
 
-class Casting:
+class Screencast:
     """A screencast that follows the active page."""
 
-    def __init__(self, tabs: Tabs, show: Callable[[wire.Frame], None]) -> None:
+    def __init__(self, tabs: Tabs, send: Callable[[wire.Frame], None]) -> None:
         self._tabs = tabs
-        self._show = show
+        self._send = send
         self._wanted = False
         self._session: CDPSession | None = None
         self._listening: set[CDPSession] = set()
         self._turn = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def want(self, on: bool) -> None:
+    def switch(self, on: bool) -> None:
         self._wanted = on
         self.follow()
 
     def follow(self) -> None:
-        """The active page may be another one."""
+        """Follow the active page, which may be another one."""
         if self._wanted or self._session is not None:
-            self._start(self._follow())
+            spawn(self._tasks, self._follow())
 
     async def _follow(self) -> None:
         async with self._turn:
@@ -325,15 +284,17 @@ class Casting:
     async def _begin(self, session: CDPSession) -> None:
         if session not in self._listening:
             self._listening.add(session)
-            session.on("Page.screencastFrame", lambda told: self._start(self._pass_on(session, told)))
+            session.on(
+                "Page.screencastFrame", lambda event: spawn(self._tasks, self._forward(session, event))
+            )
         await session.send("Page.startScreencast", {"format": "jpeg", "quality": _QUALITY})
 
-    async def _pass_on(self, session: CDPSession, told: dict[str, Any]) -> None:
+    async def _forward(self, session: CDPSession, event: dict[str, Any]) -> None:
         if session is self._session:
-            shape = told["metadata"]
-            self._show(
+            shape = event["metadata"]
+            self._send(
                 wire.Frame(
-                    image=base64.b64decode(told["data"]),
+                    image=base64.b64decode(event["data"]),
                     url=self._tabs.page.url,
                     width=int(shape["deviceWidth"]),
                     height=int(shape["deviceHeight"]),
@@ -341,9 +302,54 @@ class Casting:
             )
         await asyncio.sleep(_INTERVAL)
         with contextlib.suppress(PlaywrightError):
-            await session.send("Page.screencastFrameAck", {"sessionId": told["sessionId"]})
+            await session.send("Page.screencastFrameAck", {"sessionId": event["sessionId"]})
 
-    def _start(self, work: Any) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+
+#: How many lines of its output are part of the error.
+_LINES = 10
+#: Milliseconds after which any call of Playwright fails.
+_ACTION_LIMIT = 100_000
+
+
+class NoChromium(Exception):
+    """Chromium could not be started; the text says what to do."""
+
+
+async def _launch(playwright: Playwright, setup: Setup) -> BrowserContext:
+    """Start a Chromium with its own profile.
+
+    Raises:
+        NoChromium: it does not start.
+    """
+    executable = setup.executable or playwright.chromium.executable_path
+    if not await asyncio.to_thread(os.path.exists, executable):
+        raise NoChromium(f"There is no Chromium at {executable}. {how_to_get(sys.executable)}")
+    try:
+        context = await playwright.chromium.launch_persistent_context(
+            setup.profile,
+            executable_path=executable,
+            headless=True,
+            args=flags(setup.closed_ports),
+            viewport={"width": setup.width, "height": setup.height},
+            accept_downloads=True,
+            downloads_path=downloads_directory(setup),
+        )
+    except PlaywrightError as error:
+        problem = _describe_start_error(error)
+        raise NoChromium(f"Chromium at {executable} does not start: {problem}") from error
+    context.set_default_timeout(_ACTION_LIMIT)
+    return context
+
+
+async def _process_id(browser: Browser) -> int:
+    session = await browser.new_browser_cdp_session()
+    processes = (await session.send("SystemInfo.getProcessInfo"))["processInfo"]
+    await session.detach()
+    return next(int(one["id"]) for one in processes if one["type"] == "browser")
+
+
+def _describe_start_error(error: PlaywrightError) -> str:
+    """Why a start failed: what Playwright says, and the last output of Chromium itself."""
+    first, *others = str(error).splitlines()
+    printed = [line.partition("[err]")[2].strip() for line in others if "[err]" in line]
+    return "\n".join([first, *printed[-_LINES:]])

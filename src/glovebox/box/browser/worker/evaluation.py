@@ -18,6 +18,7 @@ from socket import AF_UNIX, socket
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from glovebox.box.browser import wire
+from glovebox.box.browser.chromium import Setup
 from glovebox.box.browser.wire import (
     BrowserFailure,
     BrowserStep,
@@ -26,7 +27,6 @@ from glovebox.box.browser.wire import (
     Ready,
     Reply,
     Request,
-    Setup,
     Survey,
     TextReply,
 )
@@ -53,7 +53,7 @@ class CannotStart(Exception):
 class Package(NamedTuple):
     """Where tasks come from."""
 
-    #: What is part of the names of its tasks.
+    #: A part of the names of its tasks.
     mark: str
     module: str
     install: str
@@ -68,7 +68,7 @@ PACKAGES = (
 
 
 def main() -> None:
-    """Start the task, then answer the server until told to end."""
+    """Start the task, then answer the server until a signal."""
     setup = decode_json(Path(sys.argv[1]).read_bytes(), Setup)
     for number in _ENDING:
         signal.signal(number, _end)
@@ -102,7 +102,7 @@ def start(setup: Setup) -> Task:
     except ImportError as error:
         raise _missing(name, package.install, error) from error
     except FAILURES as error:
-        raise CannotStart(_in_one_line(f"{name} cannot be started: {_described(error)}")) from error
+        raise CannotStart(_in_one_line(f"{name} cannot be started: {_describe(error)}")) from error
 
 
 def _missing(name: str, install: str, error: ImportError) -> CannotStart:
@@ -111,7 +111,7 @@ def _missing(name: str, install: str, error: ImportError) -> CannotStart:
     )
 
 
-def _described(error: Exception) -> str:
+def _describe(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"
 
 
@@ -143,26 +143,26 @@ def _serve(task: Task, path: str) -> NoReturn:
 
 
 def _greet(listener: socket, version: str, servers: queue.SimpleQueue[socket]) -> None:
-    """Greet servers at once, also while a step of the one before takes its time."""
+    """Greet servers at once, even while a step of an earlier one still runs."""
     while True:
         connection, _ = listener.accept()
         with contextlib.suppress(ConnectionError):
-            connection.sendall(wire.framed(Ready(version=version)))
+            connection.sendall(wire.encode(Ready(version=version)))
             servers.put(connection)
 
 
 def _converse(task: Task, connection: socket) -> None:
-    """Answer a server until it hangs up; another may come."""
-    requests = wire.Reader(Request)
+    """Answer a server until it hangs up."""
+    requests = wire.MessageReader(Request)
     with contextlib.suppress(ConnectionError):
         while True:
             request: Request = requests.receive(connection)
-            if not isinstance(request, Cast):  # nothing is shown while nothing is asked for
-                connection.sendall(wire.framed(answer(task, request)))
+            if not isinstance(request, Cast):  # there is no screencast
+                connection.sendall(wire.encode(answer(task, request)))
 
 
 def answer(task: Task, request: BrowserStep | Observe | Survey) -> Reply:
-    """What is told to the server."""
+    """The reply to a request."""
     from glovebox.box.browser.worker.gym_task import FAILURES
 
     try:
@@ -178,7 +178,7 @@ def answer(task: Task, request: BrowserStep | Observe | Survey) -> Reply:
             case Survey():
                 return task.survey(request)
     except FAILURES as error:
-        text = wire.cleaned(_described(error))
+        text = wire.replace_surrogates(_describe(error))
         return BrowserFailure(id=request.id, text=_ENDED + text if task.ended else text)
 
 

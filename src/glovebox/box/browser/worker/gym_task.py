@@ -19,11 +19,18 @@ import gymnasium
 from PIL import Image
 from playwright.sync_api import Browser, BrowserContext, BrowserType, Error, Page, Playwright, sync_playwright
 
-from glovebox.box.browser.chromium_path import how_to_get
-from glovebox.box.browser.wire import BrowserStep, Observe, OpenTabs, Picture, Seen, Setup, Survey, cleaned
-from glovebox.box.browser.worker.flags import flags
+from glovebox.box.browser.chromium import Setup, flags, how_to_get
+from glovebox.box.browser.wire import (
+    BrowserStep,
+    Observe,
+    OpenTabs,
+    Picture,
+    Seen,
+    Survey,
+    replace_surrogates,
+)
+from glovebox.box.browser.worker.downloads import save_screenshot
 from glovebox.box.browser.worker.page.text import html_text
-from glovebox.box.browser.worker.screenshots import save
 
 # BrowserGym has no types.
 _core: Any = import_module("browsergym.core")
@@ -33,7 +40,7 @@ _showing: Any = import_module("browsergym.utils.obs")
 
 #: The limit of Playwright's calls in milliseconds. Agents are measured with it, so it is no option.
 _CALL_LIMIT = 100_000
-#: Who speaks when an agent says something to the user.
+#: The roles of messages of the agent to the user.
 _AGENT_ROLES = ("assistant", "infeasible")
 
 #: What an environment or a task raises when it fails: their own errors, and Python's for what they are not
@@ -55,7 +62,7 @@ FAILURES: tuple[type[Exception], ...] = (
 
 
 class Goal(NamedTuple):
-    """What an agent is to do."""
+    """The goal of the task."""
 
     text: str
     images: list[str]
@@ -116,17 +123,19 @@ class Task:
         page = self._page()
         title = page.title()
         image = page.screenshot(type=request.format)
-        return Picture(id=request.id, image=image, url=cleaned(page.url), title=cleaned(title))
+        return Picture(
+            id=request.id, image=image, url=replace_surrogates(page.url), title=replace_surrogates(title)
+        )
 
     def survey(self, request: Survey) -> OpenTabs:
-        """Say which pages are open, also when Chromium has ended."""
+        """List the open pages, also when Chromium has ended."""
         try:
             active = self._page()
             pages = self._context.pages
             return OpenTabs(
                 id=request.id,
-                urls=cleaned([page.url for page in pages]),
-                titles=cleaned([page.title() for page in pages]),
+                urls=replace_surrogates([page.url for page in pages]),
+                titles=replace_surrogates([page.title() for page in pages]),
                 active=pages.index(active),
                 pid=self._pid,
             )
@@ -160,15 +169,15 @@ class Task:
 
     def _page(self) -> Page:
         """The active page. It may have closed itself since the last step."""
-        self._context.cookies()  # Playwright hears of what happened only while something is asked
+        self._context.cookies()  # Playwright handles events only during a call
         page: Page = self._gym.page
         return self._context.pages[-1] if page.is_closed() else page
 
 
 class TaskChat:
-    """What agent, user and task said to each other.
+    """The messages of agent, user and task.
 
-    Stands in for BrowserGym's, which shows it in a second browser that nobody sees.
+    Replaces BrowserGym's, which shows it in a second, invisible browser.
     """
 
     def __init__(self, headless: bool, **_: object) -> None:
@@ -213,7 +222,7 @@ def _goal(seen: Mapping[str, Any]) -> Goal:
     texts = [part["text"] for part in parts if part["type"] == "text"]
     images = [part["image_url"] for part in parts if part["type"] == "image_url"]
     urls = [image["url"] if isinstance(image, dict) else image for image in images]
-    return Goal(cleaned(texts[0] if texts else seen["goal"]), cleaned(urls))
+    return Goal(replace_surrogates(texts[0] if texts else seen["goal"]), replace_surrogates(urls))
 
 
 def _seen(request: BrowserStep, seen: Mapping[str, Any], messages: list[str], setup: Setup) -> Seen:
@@ -224,20 +233,20 @@ def _seen(request: BrowserStep, seen: Mapping[str, Any], messages: list[str], se
     tree, tree_error = ("", "") if request.as_text else _tree(seen, limit)
     return Seen(
         id=request.id,
-        url=cleaned(seen["url"]),
-        open_pages_urls=cleaned(list(seen["open_pages_urls"])),
+        url=replace_surrogates(seen["url"]),
+        open_pages_urls=replace_surrogates(list(seen["open_pages_urls"])),
         active_page_index=int(seen["active_page_index"][0]),
         focused_element_bid=seen["focused_element_bid"] or "",
         screenshot=screenshot,
         set_of_marks=_png(_showing.overlay_som(seen["screenshot"], properties)) if marked else screenshot,
-        screenshot_path=save(screenshot, setup.workspace),
-        error=cleaned(seen["last_action_error"]),
+        screenshot_path=save_screenshot(screenshot, setup.workspace),
+        error=replace_surrogates(seen["last_action_error"]),
         text=_page_text(seen["dom_object"], limit) if request.as_text else "",
         tree=tree,
         tree_error=tree_error,
-        axtree=cleaned(seen["axtree_object"]) if request.raw else {},
-        properties=cleaned(properties) if request.raw else {},
-        messages=cleaned(messages),
+        axtree=replace_surrogates(seen["axtree_object"]) if request.raw else {},
+        properties=replace_surrogates(properties) if request.raw else {},
+        messages=replace_surrogates(messages),
     )
 
 
@@ -248,12 +257,15 @@ def _tree(seen: Mapping[str, Any], limit: int) -> tuple[str, str]:
             seen["axtree_object"], seen["extra_element_properties"], with_clickable=True, skip_generic=False
         )
     except (LookupError, TypeError, RecursionError) as error:  # pages may be stranger than it expects
-        return "", cleaned(str(error))
-    return _cut(cleaned(tree), "the tree", limit), ""
+        return "", replace_surrogates(str(error))
+    return _cut(replace_surrogates(tree), "the tree", limit), ""
 
 
 def _page_text(document: Mapping[str, Any], limit: int) -> str:
-    document = {**document, "strings": cleaned(document["strings"])}  # lxml takes no half characters
+    document = {
+        **document,
+        "strings": replace_surrogates(document["strings"]),
+    }  # lxml takes no half characters
     try:
         text = html_text(_showing.flatten_dom_to_str(document))
     except (AssertionError, LookupError, RecursionError) as error:

@@ -1,22 +1,24 @@
-"""The open pages: which is active, and what happens in them unasked: pop-ups, dialogs, crashes, downloads."""
+"""The open pages, which of them is active, and their events: dialogs, crashes, downloads, requests."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import os
-from collections.abc import Callable, Coroutine
+import time
+from collections.abc import Callable
 from typing import Any
 
-from playwright.async_api import BrowserContext, CDPSession, Dialog, Download, Page
+from playwright.async_api import BrowserContext, CDPSession, Dialog, Download, Page, Request
 from playwright.async_api import Error as PlaywrightError
 
 from glovebox.box.browser import wire
 from glovebox.box.browser.addresses import file_allowed, why_closed
-from glovebox.box.browser.wire import Setup
+from glovebox.box.browser.chromium import Setup
+from glovebox.box.supervised import spawn
 
 _BLANK = "about:blank"
-#: What a page may do when it is told to go, before it is taken away.
+#: Seconds that a page may take to close.
 _CLOSE_LIMIT = 5.0
 _LONGEST_DIALOG = 2000
 
@@ -38,7 +40,7 @@ class Tabs:
         self.changed: Callable[[], None] = lambda: None
 
     async def begin(self) -> None:
-        """Have a page, and hear of new ones."""
+        """Open a page, and follow new ones."""
         for page in self.context.pages:
             self._adopt(page)
         self.context.on("page", self._adopt)
@@ -69,7 +71,7 @@ class Tabs:
 
     @property
     def active_index(self) -> int:
-        """Where the active one is among them."""
+        """The index of the active one."""
         return self.pages.index(self.page)
 
     async def ensure(self) -> Page:
@@ -94,7 +96,7 @@ class Tabs:
         """Make a page the active one.
 
         Raises:
-            IndexError: there are not that many.
+            IndexError: there are fewer.
         """
         await self._activate(self.pages[index])
 
@@ -109,19 +111,19 @@ class Tabs:
             raise ValueError(reason)
 
     async def session(self, page: Page) -> CDPSession:
-        """The line to Chromium for one page, on which files outside the workspace are refused."""
+        """The CDP session of a page, which refuses files outside the workspace."""
         task = self._sessions.get(page)
         if task is None:
             task = self._sessions[page] = asyncio.create_task(self._attach(page))
         return await asyncio.shield(task)
 
     def take_dialogs(self) -> list[wire.Dialog]:
-        """What pages asked since the last time."""
+        """The dialogs since the last call."""
         dialogs, self._dialogs = self._dialogs, []
         return dialogs
 
     async def replace(self, page: Page, why: str) -> None:
-        """Give up a page that cannot be used any more, for an empty one."""
+        """Replace a page that cannot be used any more by an empty one."""
         self._dead.add(page)
         self._crashed(why)
         await self.open()
@@ -130,7 +132,7 @@ class Tabs:
                 await page.close()
 
     async def leave_forbidden(self) -> str | None:
-        """Leave pages that came to show what is closed, whatever way that was: why, if there was one."""
+        """Leave pages that show a forbidden address, however they got there; returns why."""
         for page in self.pages:
             # Frames inside of a page may be Chromium's own, to show a PDF.
             inner = [frame.url for frame in page.frames if frame.url.startswith("file:")]
@@ -142,12 +144,12 @@ class Tabs:
         return None
 
     def _adopt(self, page: Page) -> None:
-        page.on("dialog", lambda dialog: self._start(self._answer(dialog)))
+        page.on("dialog", lambda dialog: spawn(self._tasks, self._answer(dialog)))
         page.on("download", lambda download: self.downloads.append(download))
-        page.on("crash", lambda page: self._start(self.replace(page, "A page has crashed.")))
+        page.on("crash", lambda page: spawn(self._tasks, self.replace(page, "A page has crashed.")))
         page.on("close", self._forget)
         self._active = page
-        self._start(self._prepare(page))
+        spawn(self._tasks, self._prepare(page))
         self.changed()
 
     async def _prepare(self, page: Page) -> None:
@@ -165,12 +167,12 @@ class Tabs:
 
     async def _attach(self, page: Page) -> CDPSession:
         session = await self.context.new_cdp_session(page)
-        session.on("Fetch.requestPaused", lambda request: self._start(self._let(session, request)))
+        session.on("Fetch.requestPaused", lambda request: spawn(self._tasks, self._let(session, request)))
         await session.send("Fetch.enable", {"patterns": [{"urlPattern": "file://*"}]})
         return session
 
     async def _let(self, session: CDPSession, request: dict[str, Any]) -> None:
-        """Let a file be opened, or not."""
+        """Allow a file to be opened, or refuse it."""
         request_id = {"requestId": request["requestId"]}
         with contextlib.suppress(PlaywrightError):  # the page is gone
             if file_allowed(request["request"]["url"], self._setup.workspace):
@@ -179,7 +181,7 @@ class Tabs:
                 await session.send("Fetch.failRequest", {**request_id, "errorReason": "AccessDenied"})
 
     async def _answer(self, dialog: Dialog) -> None:
-        """Whoever wants to leave a page may; what else pages ask is answered as was set."""
+        """Accept to leave a page; answer other dialogs as the options say."""
         leaving = dialog.type == "beforeunload"
         accepted = leaving or dialog.type == "alert" or self._setup.dialogs == "accept"
         if not leaving:
@@ -191,12 +193,70 @@ class Tabs:
             else:
                 await dialog.dismiss()
 
-    def _start(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
 
 def downloads_directory(setup: Setup) -> str:
     """Where Chromium puts what it downloads."""
     return os.path.join(setup.workspace, ".downloads")
+
+
+#: Seconds to wait for requests; a page may keep one open for ever.
+_DATA_LIMIT = 1.0
+_DOCUMENT_LIMIT = 3.0
+_AWAITED = frozenset({"document", "xhr", "fetch", "script"})
+
+
+class NetworkActivity:
+    """The requests of pages."""
+
+    def __init__(self, context: BrowserContext) -> None:
+        self._running: set[Request] = set()
+        self._changed = asyncio.Event()
+        self._last = time.monotonic()
+        context.on("request", self._begun)
+        context.on("requestfinished", self._ended)
+        context.on("requestfailed", self._ended)
+
+    async def settle(self, quiet: float) -> None:
+        """Wait until no request is open and none was sent for `quiet` seconds, up to the limits."""
+        begun = self._last = time.monotonic()
+        while True:
+            now = time.monotonic()
+            limit = _DOCUMENT_LIMIT if self._navigating() else _DATA_LIMIT
+            if self._running:
+                left = begun + limit - now
+            else:
+                left = min(self._last + quiet, begun + _DOCUMENT_LIMIT) - now
+            if left <= 0:
+                return
+            self._changed.clear()
+            try:
+                async with asyncio.timeout(left):
+                    await self._changed.wait()
+            except TimeoutError:
+                continue
+
+    def _navigating(self) -> bool:
+        return any(request.is_navigation_request() for request in self._running)
+
+    def _begun(self, request: Request) -> None:
+        if request.resource_type in _AWAITED:
+            self._running.add(request)
+            self._touch()
+
+    def _ended(self, request: Request) -> None:
+        if request in self._running:
+            self._running.discard(request)
+            self._touch()
+
+    def _touch(self) -> None:
+        self._last = time.monotonic()
+        self._changed.set()
+
+
+async def wait_for_documents(page: Page) -> None:
+    """Wait until the documents of a page are loaded, up to a limit."""
+    for frame in page.frames:
+        try:
+            await frame.wait_for_load_state("domcontentloaded", timeout=_DOCUMENT_LIMIT * 1000)
+        except PlaywrightError:
+            return

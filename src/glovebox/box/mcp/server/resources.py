@@ -17,7 +17,6 @@ from mcp.server.context import ServerRequestContext
 from mcp.shared.exceptions import MCPError
 
 from glovebox.box.executor import Executor
-from glovebox.box.mcp.server.text import valid
 from glovebox.box.threads import Threads
 from glovebox.errors import GloveboxError
 from glovebox.protocol.files import GlobAction, GlobObservation
@@ -36,7 +35,7 @@ _TEMPLATE = types.ResourceTemplate(
 
 
 class WorkspaceResources:
-    """Lists and reads them. The listing leaves out what `glob` does: hidden and ignored files."""
+    """Lists and reads files. Like `glob`, the list leaves out hidden and ignored ones."""
 
     def __init__(self, executor: Executor, threads: Threads, root: str) -> None:
         self._executor = executor
@@ -47,7 +46,7 @@ class WorkspaceResources:
     async def list(
         self, context: Context, params: types.PaginatedRequestParams | None
     ) -> types.ListResourcesResult:
-        """A page of the files, those that changed last first."""
+        """A page of the files, newest first."""
         offset = _offset(params.cursor if params else None)
         glob = GlobAction(pattern="*", path=self._root, offset=offset, limit=PAGE)
         try:
@@ -65,7 +64,7 @@ class WorkspaceResources:
     async def templates(
         self, context: Context, params: types.PaginatedRequestParams | None
     ) -> types.ListResourceTemplatesResult:
-        """How the address of a file is made."""
+        """The template of the address of a file."""
         return types.ListResourceTemplatesResult(resource_templates=[_TEMPLATE])
 
     async def read(
@@ -125,7 +124,7 @@ _KINDS = {
 
 
 class Unreadable(Exception):
-    """There is nothing to read at that address; the text says why."""
+    """An address cannot be read; the text says why."""
 
 
 class WorkspaceFile(NamedTuple):
@@ -141,13 +140,13 @@ class WorkspaceFile(NamedTuple):
 
 
 class Workspace:
-    """What can be read: files and directories that really lie below `root`, wherever links lead."""
+    """Files and directories that really lie below `root`, wherever links lead."""
 
     def __init__(self, root: str) -> None:
         self._root = root
 
     def describe(self, paths: Iterable[str]) -> list[WorkspaceFile]:
-        """Those of these paths that can be read as files."""
+        """The paths that can be read as files."""
         top = os.path.realpath(self._root)
         return [found for path in paths if (found := self._describe(path, top))]
 
@@ -155,7 +154,7 @@ class Workspace:
         try:
             real = os.path.realpath(path, strict=True)
             seen = os.stat(real)
-        except OSError:  # it is gone, or its name cannot be told
+        except OSError:  # it is gone, or its name is invalid
             return None
         if not stat.S_ISREG(seen.st_mode) or not _below(real, top):
             return None
@@ -169,10 +168,10 @@ class Workspace:
         )
 
     def read(self, uri: str) -> tuple[str | bytes, str]:
-        """What is at an address: text or bytes, and the media type.
+        """The content at an address, text or bytes, and its media type.
 
         Raises:
-            Unreadable: nothing that may be read.
+            Unreadable: it cannot be read.
         """
         path = _path(uri)
         try:
@@ -199,12 +198,12 @@ class Workspace:
         return data, media_type or "application/octet-stream"
 
     def _content(self, real: str, uri: str) -> bytes:
-        # What was looked at may have been replaced since: nothing here waits or follows a link.
+        # The file may have been replaced since the check: nothing here waits or follows a link.
         descriptor = os.open(real, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW)
         with open(descriptor, "rb") as file:
             seen = os.fstat(descriptor)
             if not stat.S_ISREG(seen.st_mode) or not _below(
-                _opened(descriptor, real), os.path.realpath(self._root)
+                _real_path(descriptor, real), os.path.realpath(self._root)
             ):
                 raise Unreadable(f"{uri} was replaced while it was read.")
             data = file.read(LARGEST + 1) if seen.st_size <= LARGEST else b""
@@ -235,8 +234,8 @@ def _below(path: str, top: str) -> bool:
     return path == top or path.startswith(top.rstrip("/") + "/")
 
 
-def _opened(descriptor: int, otherwise: str) -> str:
-    """Where an open file really is, where the system tells (Linux)."""
+def _real_path(descriptor: int, otherwise: str) -> str:
+    """Where an open file really is, on Linux."""
     try:
         return os.readlink(f"/proc/self/fd/{descriptor}")
     except OSError:
@@ -254,3 +253,8 @@ def _listing(path: str) -> str:
     if len(names) > len(shown):
         shown.append(f"[{len(names) - len(shown):,} more]")
     return "".join(f"{name}\n" for name in shown)
+
+
+def valid(text: str) -> str:
+    """Text that can be sent: halves of surrogate pairs, from odd file names, become U+FFFD."""
+    return text if text.isascii() else text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")

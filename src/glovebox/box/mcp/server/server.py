@@ -1,11 +1,11 @@
-"""What a box tells and does as an MCP server, over whatever transport."""
+"""A box as an MCP server, for any transport."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import uuid
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Any, Protocol, runtime_checkable
 
 import mcp_types as types
@@ -14,11 +14,11 @@ from mcp.server.lowlevel.server import Server
 
 from glovebox import __version__
 from glovebox.box.events import EventLog
-from glovebox.box.mcp.notifications import Audience, ChangingServer
-from glovebox.box.mcp.server.resources import WorkspaceResources
-from glovebox.box.mcp.server.text import valid
+from glovebox.box.mcp.http_transport import Audience, ChangingServer
+from glovebox.box.mcp.server.resources import WorkspaceResources, valid
 from glovebox.box.plugin import Services
 from glovebox.box.shell import Outputs, Shell
+from glovebox.box.supervised import spawn
 from glovebox.box.tools import Toolbox
 from glovebox.errors import CommandEnded, NoSuchCommand, OutputGone
 from glovebox.protocol.events import ActionOutput
@@ -39,10 +39,7 @@ resources, with file:// addresses."""
 
 
 class BoxServer:
-    """A box as an MCP server: `server` is what a transport serves.
-
-    It belongs to one event loop, and may be served to any number of clients at once.
-    """
+    """A box for any number of MCP clients: `server` is what a transport serves."""
 
     def __init__(self, toolbox: Toolbox, services: Services) -> None:
         self._toolbox = toolbox
@@ -53,11 +50,11 @@ class BoxServer:
         self.server = self._make(WorkspaceResources(toolbox.executor, threads, services.settings.working_dir))
 
     def tools_changed(self) -> None:
-        """Tell all clients that there may be other tools now."""
+        """Notify all clients."""
         self._audience.tools_changed()
 
     def close(self) -> None:
-        """End what has no end of its own; the transports are closed by whoever opened them."""
+        """End streams and background work; the caller closes its transports."""
         self._audience.close()
         for task in self._work:
             task.cancel()
@@ -84,8 +81,8 @@ class BoxServer:
         self, context: Context, params: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
         tools = await self._toolbox.tools()
-        self._audience.listed(context)
-        return types.ListToolsResult(tools=[_described(tool) for tool in tools])
+        self._audience.add(context)
+        return types.ListToolsResult(tools=[_sdk_tool(tool) for tool in tools])
 
     async def _call_tool(self, context: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
         call = ToolCall(name=params.name, arguments=params.arguments or {})
@@ -96,21 +93,15 @@ class BoxServer:
             if (context.meta or {}).get("progress_token") is None:
                 await asyncio.wait([running])
             else:
-                tell = context.session.report_progress
-                await tell_output(self._services, action_id, after, running, tell)
+                report = context.session.report_progress
+                await report_output(self._services, action_id, after, running, report)
         except asyncio.CancelledError:
-            self._do(give_up(self._services.shell, action_id, running))
+            spawn(self._work, end_action(self._services.shell, action_id, running))
             raise
         return _answer(running.result())
 
-    def _do(self, work: Coroutine[Any, Any, None]) -> None:
-        """Have something done that nobody waits for."""
-        task = asyncio.create_task(work)
-        self._work.add(task)
-        task.add_done_callback(self._work.discard)
 
-
-def _described(tool: Tool) -> types.Tool:
+def _sdk_tool(tool: Tool) -> types.Tool:
     return types.Tool(
         name=tool.name,
         title=tool.title or None,
@@ -139,9 +130,9 @@ def _content(part: Part) -> types.ContentBlock:
     return types.TextContent(text=valid(part.text))
 
 
-#: What a command is told, in turn, until it ends.
+#: Signals that a command gets in turn, until it ends.
 _SIGNALS = ("SIGINT", "SIGTERM", "SIGKILL")
-#: How long it may take to end after each, in seconds.
+#: Seconds that it may take to end after each.
 _PATIENCE = 1.0
 
 
@@ -168,11 +159,11 @@ class InterruptibleShell(Protocol):
         """
 
 
-async def give_up(shell: Shell | None, action_id: str, running: asyncio.Future[Any]) -> None:
-    """End an action that nobody waits for.
+async def end_action(shell: Shell | None, action_id: str, running: asyncio.Future[Any]) -> None:
+    """End an action whose client has cancelled it.
 
-    A command that it began is interrupted, and its end awaited: then the shell is free for the next one. An
-    action that only looks at a command, or waits for its turn, is dropped.
+    A command that it began is interrupted and awaited, so that the shell is free for the next one. An
+    action that only observes a command, or waits for its turn, is dropped.
     """
     try:
         command = _command(shell, action_id)
@@ -194,31 +185,31 @@ def _command(shell: Shell | None, action_id: str) -> Signalled | None:
         return None
 
 
-#: `await tell(progress, total, message)`.
-Tell = Callable[[float, float | None, str | None], Awaitable[None]]
+#: `await report(progress, total, message)`.
+Report = Callable[[float, float | None, str | None], Awaitable[None]]
 
-#: The least time between two messages: what is printed meanwhile goes along with the next.
+#: Seconds between two messages: output meanwhile is part of the next.
 _PAUSE = 0.07
 #: The most characters of a message.
 _LONGEST = 131_072
 
 
-async def tell_output(
-    services: Services, action_id: str, after: int, running: asyncio.Future[Any], tell: Tell
+async def report_output(
+    services: Services, action_id: str, after: int, running: asyncio.Future[Any], report: Report
 ) -> None:
-    """Tell what an action prints until `running` is done. `after`: the last event before the action.
+    """Report the output of an action until `running` is done. `after`: the last event before the action.
 
-    The progress is the number of bytes that were told.
+    The progress is the number of bytes that were reported.
     """
     follower = _Follower(services.events, services.outputs, action_id, after)
-    told = 0
+    reported = 0
     while True:
-        ended = running.done()  # asked first: what was printed before the end is in the log by now
+        ended = running.done()  # checked first: output before the end is in the log by now
         async for text in follower.take():
             for begin in range(0, len(text), _LONGEST):
                 piece = valid(text[begin : begin + _LONGEST])
-                told += len(piece.encode())
-                await tell(told, None, piece)
+                reported += len(piece.encode())
+                await report(reported, None, piece)
         if ended:
             return
         await services.events.more(follower.seq, running)
@@ -227,7 +218,7 @@ async def tell_output(
 
 
 class _Follower:
-    """The output of one action; what the event log has dropped is read from the command's own log."""
+    """The output of one action; events that were dropped are replaced from the command's own log."""
 
     def __init__(self, events: EventLog, outputs: Outputs | None, action_id: str, after: int) -> None:
         self.seq = after
@@ -237,7 +228,7 @@ class _Follower:
         self._position: int | None = None
 
     async def take(self) -> AsyncGenerator[str, None]:
-        """What was printed since the last time, in pieces."""
+        """The output since the last call, in pieces."""
         waiting = [
             event
             for event in self._events.since(self.seq)
@@ -246,7 +237,7 @@ class _Follower:
         self.seq = self._events.last
         text: list[str] = []
         for event in waiting:
-            if self._position is None:  # an action that looks at an earlier command tells what is new
+            if self._position is None:  # an action that observes an earlier command reports only new output
                 self._position = 0 if event.command_id in (None, self._id) else event.offset
             if event.offset > self._position:
                 yield "".join(text)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     Incoming = MemoryObjectSendStream[SessionMessage | Exception]
 
 _PIECE = 1 << 20
-#: Understanding longer messages takes long enough to leave the event loop.
+#: Longer messages are decoded in a thread.
 _LARGE = 200_000
 
 
@@ -36,7 +36,7 @@ def claim() -> Pipes:
     """
     pipes = Pipes(*(fcntl.fcntl(number, fcntl.F_DUPFD_CLOEXEC, 3) for number in (0, 1)))
     for descriptor in pipes:
-        os.set_blocking(descriptor, True)  # whoever started us may have left them otherwise
+        os.set_blocking(descriptor, True)  # the parent may have made them non-blocking
     nothing = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
     os.dup2(nothing, 0)
     try:
@@ -59,7 +59,7 @@ async def _streams(
 ) -> AsyncGenerator[
     tuple[MemoryObjectReceiveStream[SessionMessage | Exception], MemoryObjectSendStream[SessionMessage]], None
 ]:
-    """Messages from and to the client. Whatever blocks is in threads that nobody has to wait for."""
+    """Messages from and to the client. Blocking calls are in daemon threads."""
     import anyio
     from mcp.shared.message import SessionMessage
 
@@ -71,7 +71,7 @@ async def _streams(
 
             async def write_all() -> None:
                 if not await _write(outgoing, pipes.writing, writer):
-                    tasks.cancel_scope.cancel()  # nobody reads any more
+                    tasks.cancel_scope.cancel()  # the client does not read any more
 
             tasks.start_soon(_read, incoming, write.clone(), pipes.reading, reader)
             tasks.start_soon(write_all)
@@ -127,7 +127,7 @@ async def _lines(descriptor: int, threads: Threads) -> AsyncGenerator[bytes, Non
 async def _write(
     outgoing: MemoryObjectReceiveStream[SessionMessage], descriptor: int, threads: Threads
 ) -> bool:
-    """Write messages until there are no more; False if nobody takes them."""
+    """Write messages until there are no more; False if the client is gone."""
     async with outgoing:
         async for message in outgoing:
             try:

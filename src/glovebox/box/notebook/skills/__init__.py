@@ -37,9 +37,9 @@ def open_file(path: str, line_number: int | None = 1, context_lines: int | None 
         line_number: the line to have in the middle, from 1.
         context_lines: how many lines to show, at most 100.
     """
-    from glovebox.box.notebook.skills import window
+    from glovebox.box.notebook.skills import text_files
 
-    window.open_file(path, line_number, context_lines)
+    text_files.open_file(path, line_number, context_lines)
 
 
 def goto_line(line_number: int) -> None:
@@ -48,23 +48,23 @@ def goto_line(line_number: int) -> None:
     Args:
         line_number: the line to have in the middle, from 1.
     """
-    from glovebox.box.notebook.skills import window
+    from glovebox.box.notebook.skills import text_files
 
-    window.goto_line(line_number)
+    text_files.goto_line(line_number)
 
 
 def scroll_down() -> None:
     """Show the next 100 lines of the open file."""
-    from glovebox.box.notebook.skills import window
+    from glovebox.box.notebook.skills import text_files
 
-    window.scroll_down()
+    text_files.scroll_down()
 
 
 def scroll_up() -> None:
     """Show the previous 100 lines of the open file."""
-    from glovebox.box.notebook.skills import window
+    from glovebox.box.notebook.skills import text_files
 
-    window.scroll_up()
+    text_files.scroll_up()
 
 
 def search_dir(search_term: str, dir_path: str = "./") -> None:
@@ -76,9 +76,9 @@ def search_dir(search_term: str, dir_path: str = "./") -> None:
         search_term: the text, taken literally; upper and lower case matter.
         dir_path: where to search.
     """
-    from glovebox.box.notebook.skills import search
+    from glovebox.box.notebook.skills import text_files
 
-    search.search_dir(search_term, dir_path)
+    text_files.search_dir(search_term, dir_path)
 
 
 def search_file(search_term: str, file_path: str | None = None) -> None:
@@ -88,9 +88,9 @@ def search_file(search_term: str, file_path: str | None = None) -> None:
         search_term: the text, taken literally; upper and lower case matter.
         file_path: the file; without it, the one that was opened with open_file.
     """
-    from glovebox.box.notebook.skills import search
+    from glovebox.box.notebook.skills import text_files
 
-    search.search_file(search_term, file_path)
+    text_files.search_file(search_term, file_path)
 
 
 def find_file(file_name: str, dir_path: str = "./") -> None:
@@ -100,9 +100,9 @@ def find_file(file_name: str, dir_path: str = "./") -> None:
         file_name: the name or a part of it, taken literally.
         dir_path: where to search.
     """
-    from glovebox.box.notebook.skills import search
+    from glovebox.box.notebook.skills import text_files
 
-    search.find_file(file_name, dir_path)
+    text_files.find_file(file_name, dir_path)
 
 
 def parse_pdf(file_path: str) -> None:

@@ -1,4 +1,4 @@
-"""What agents are told about the functions."""
+"""The documentation of the functions for agents."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from glovebox.box.notebook import skills
 
 
 def documentation() -> str:
-    """Each function that is there: its signature, and below it, indented, what it does."""
+    """The signature of each function, and below it, indented, its docstring."""
     parts = []
     for name in skills.__all__:
         function = getattr(skills, name)

@@ -17,14 +17,14 @@ from urllib.request import Request, urlopen
 from glovebox.box.notebook.skills.documents import library
 from glovebox.box.notebook.skills.text_files import Trouble, expect_file, expect_text, telling
 
-#: Of a video, one frame in so many is looked at for an interval of 1.
+#: With an interval of 1, every tenth frame is used.
 _STEP = 10
 _MAX_FRAMES = 30
 
 
 @telling
 def parse_audio(file_path: object, model: object) -> None:
-    """Print what is said."""
+    """Print the speech of a sound file."""
     print(f"[Transcribing audio file from {file_path}]")
     try:
         print(listen(_content(file_path), os.path.basename(str(file_path)), expect_text(model, "model")))
@@ -34,7 +34,7 @@ def parse_audio(file_path: object, model: object) -> None:
 
 @telling
 def parse_image(file_path: object, task: object) -> None:
-    """Print what is seen."""
+    """Print a description of a picture."""
     print(f"[Reading image file from {file_path}]")
     try:
         kind = mimetypes.guess_type(str(file_path))[0] or ""
@@ -47,7 +47,7 @@ def parse_image(file_path: object, task: object) -> None:
 
 @telling
 def parse_video(file_path: object, task: object, frame_interval: object) -> None:
-    """Print what is seen in some frames."""
+    """Print descriptions of some frames."""
     print(f"[Processing video file from {file_path} with frame interval {frame_interval}]")
     path = expect_file(file_path)
     task = expect_text(task, "task")
@@ -65,7 +65,7 @@ def parse_video(file_path: object, task: object, frame_interval: object) -> None
 
 
 def chosen(total: int, interval: int) -> range:
-    """The frames to look at: some 30 at most, evenly spread."""
+    """The frames to describe: about 30 at most, evenly spread."""
     candidates = range(0, total, _STEP)
     frames = candidates[::interval]
     return frames if len(frames) <= _MAX_FRAMES else candidates[:: len(candidates) // _MAX_FRAMES]
@@ -78,7 +78,7 @@ def _content(path: Any) -> bytes:
         return file.read()
 
 
-def _opened(cv2: Any, path: str) -> Any:
+def _open_video(cv2: Any, path: str) -> Any:
     video = cv2.VideoCapture(path)
     if not video.isOpened():
         raise Trouble(f"File {path} cannot be read as a video.")
@@ -86,8 +86,8 @@ def _opened(cv2: Any, path: str) -> Any:
 
 
 def _count(cv2: Any, path: str) -> int:
-    """How many frames there are; what a file says of itself is often wrong."""
-    video = _opened(cv2, path)
+    """The number of frames; the one in the file is often wrong."""
+    video = _open_video(cv2, path)
     try:
         total = 0
         while video.grab():
@@ -99,7 +99,7 @@ def _count(cv2: Any, path: str) -> int:
 
 def _pictures(cv2: Any, path: str, frames: range) -> Iterator[bytes]:
     """The chosen frames as JPEG, one at a time: all of a video would not fit into memory."""
-    video = _opened(cv2, path)
+    video = _open_video(cv2, path)
     try:
         at = 0
         for frame in frames:
@@ -116,16 +116,16 @@ def _pictures(cv2: Any, path: str, frames: range) -> Iterator[bytes]:
 
 
 _TIMEOUT = 600
-#: How long to wait before another try, when the service has too much to do.
+#: Seconds to wait before another try when the service is overloaded.
 _PAUSES = (0.5, 2.0)
 
 
 class NoAnswer(Exception):
-    """The model could not be asked; the text says why."""
+    """The model gave no answer; the text says why."""
 
 
 def look(picture: bytes, kind: str, task: str) -> str:
-    """What the model says about a picture (its bytes, and their MIME type)."""
+    """The answer of the model about a picture (its bytes, and their MIME type)."""
     url = f"data:{kind};base64,{base64.b64encode(picture).decode()}"
     content = [{"type": "text", "text": task}, {"type": "image_url", "image_url": {"url": url}}]
     question = {
@@ -141,7 +141,7 @@ def look(picture: bytes, kind: str, task: str) -> str:
 
 
 def listen(sound: bytes, name: str, model: str) -> str:
-    """What is said in a sound file, in English; its name tells the service what kind of sound it is."""
+    """Translate the speech in a sound file into English; the service needs its name to know the format."""
     boundary = uuid.uuid4().hex
     kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
     quoted = name.replace("\\", "_").replace('"', "%22").replace("\r", "%0D").replace("\n", "%0A")
@@ -167,10 +167,10 @@ def _post(path: str, body: bytes, kind: str) -> Any:
         request = Request(base + path, body, headers)  # noqa: S310  the scheme was checked
         try:
             with urlopen(request, timeout=_TIMEOUT) as response:  # noqa: S310
-                return _parsed(response.read())
+                return _parse(response.read())
         except HTTPError as error:
             with error:
-                said = _parsed(error.read())
+                said = _parse(error.read())
             if pause is None or (error.code != 429 and error.code < 500):
                 raise NoAnswer(f"Error code: {error.code} - {said}") from None
             time.sleep(pause)
@@ -181,7 +181,7 @@ def _post(path: str, body: bytes, kind: str) -> Any:
     raise AssertionError("the last try returns or raises")
 
 
-def _parsed(body: bytes) -> Any:
+def _parse(body: bytes) -> Any:
     try:
         return json.loads(body)
     except ValueError:

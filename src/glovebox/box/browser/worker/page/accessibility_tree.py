@@ -1,4 +1,4 @@
-"""Accessibility trees, as Chromium tells them, put together and as text for an agent to read. No I/O."""
+"""Accessibility trees of Chromium: merged, and as text for agents. No I/O."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ class FrameTree(NamedTuple):
     prefix: str
 
 
-def merged(trees: Sequence[FrameTree], owners: Mapping[str, tuple[int, int]]) -> list[Node]:
+def merge_trees(trees: Sequence[FrameTree], owners: Mapping[str, tuple[int, int]]) -> list[Node]:
     """All frames as one tree: the root of each hangs under the node of the frame element that holds it.
 
-    `owners` tells, by frame id, which of the trees that element is in, and its backend node id. The trees
+    `owners` has, by frame id, the index of the tree of that element, and its backend node id. The trees
     that are given are left as they are.
     """
     roots: list[dict[int, str]] = [{} for _ in trees]
@@ -42,11 +42,11 @@ def merged(trees: Sequence[FrameTree], owners: Mapping[str, tuple[int, int]]) ->
         for node in tree.nodes:
             # An element that is hidden or plays another role hides its document with it.
             root = inner.get(node.get("backendDOMNodeId", 0)) if inner and _role(node) == "Iframe" else None
-            nodes.append(_placed(node, tree.prefix, root) if tree.prefix or root is not None else node)
+            nodes.append(_place(node, tree.prefix, root) if tree.prefix or root is not None else node)
     return nodes
 
 
-def _placed(node: Node, prefix: str, root: str | None) -> Node:
+def _place(node: Node, prefix: str, root: str | None) -> Node:
     children = [prefix + child for child in node.get("childIds", ())]
     if root is not None:
         children.append(root)
@@ -56,7 +56,7 @@ def _placed(node: Node, prefix: str, root: str | None) -> Node:
     return placed
 
 
-def with_bids(nodes: Sequence[Node], bids: Mapping[int, str], marker: str) -> None:
+def write_bids(nodes: Sequence[Node], bids: Mapping[int, str], marker: str) -> None:
     """Write the ids of elements into their nodes, and remove the descriptions that only marked elements.
 
     What Chromium itself puts into an element, the fields of a date say, is marked with it and has its id.

@@ -34,7 +34,7 @@ class FrameOwner(NamedTuple):
 
 
 class Document(NamedTuple):
-    """A document, where it is reached, and who holds it."""
+    """A document, its session, and the element that holds it."""
 
     frame_id: str
     session: int
@@ -42,7 +42,7 @@ class Document(NamedTuple):
 
 
 class Marked(NamedTuple):
-    """What marking a document told."""
+    """The result of marking a document."""
 
     marks: list[list[Any]]
     focused: str
@@ -86,22 +86,24 @@ class Documents:
 
     async def mark(self, document: Document, prefix: str, *, raw: bool) -> Marked:
         """Give the elements of a document their ids."""
-        told = await self._call(document, "mark", prefix, DESCRIPTION, raw)
-        bid, inside = told["focused"]
-        return Marked(told["marks"], bid, inside, told["visibility"])
+        result = await self._call(document, "mark", prefix, DESCRIPTION, raw)
+        bid, inside = result["focused"]
+        return Marked(result["marks"], bid, inside, result["visibility"])
 
     async def unmark(self, document: Document) -> None:
-        """Take back what only the accessibility tree was to see."""
+        """Remove the marks that are only for the accessibility tree."""
         await self._call(document, "unmark")
 
     async def bid_of(self, owner: FrameOwner) -> tuple[str, tuple[float, float]] | None:
         """The id of an element that holds a frame, and where its content begins; None if it has none."""
         session = self.sessions[owner.session]
         node = {"backendNodeId": owner.node}
-        told = (await session.send("DOM.describeNode", node))["node"]
-        attributes = told.get("attributes", [])
+        described = (await session.send("DOM.describeNode", node))["node"]
+        attributes = described.get("attributes", [])
         named = dict(zip(attributes[::2], attributes[1::2], strict=False))
-        if "bid" not in named or told["nodeName"] not in _FRAMES:  # others, <embed> say, have no ids inside
+        if (
+            "bid" not in named or described["nodeName"] not in _FRAMES
+        ):  # others, <embed> say, have no ids inside
             return None
         try:
             box = (await session.send("DOM.getBoxModel", node))["model"]["content"]
@@ -110,7 +112,7 @@ class Documents:
         return named["bid"], (box[0], box[1])
 
     async def release(self) -> None:
-        """Let go of the sessions of frames; they may have moved to other processes."""
+        """Detach the sessions of frames, which may have moved to other processes."""
         others = self.sessions[1:]
         del self.sessions[1:]
         self._worlds = {key: world for key, world in self._worlds.items() if key[0] == 0}
@@ -137,7 +139,7 @@ class Documents:
         return found
 
     async def _owner_elsewhere(self, frame_id: str, index: int) -> FrameOwner | None:
-        """Who holds the frame of a session of its own: an element that one of the other sessions knows."""
+        """The element that holds the frame of a session; another session knows it."""
         for other, session in enumerate(self.sessions):
             if other == index:
                 continue
@@ -160,7 +162,7 @@ class Documents:
                 raise session
 
     async def _call(self, document: Document, function: str, *arguments: object) -> Any:
-        """Call a function of our script in a document, which is put there if it is not.
+        """Call a function of our script in a document, and install the script if need be.
 
         Raises:
             PlaywrightError: the document is gone, or the script fails.
@@ -173,7 +175,7 @@ class Documents:
                 world = self._worlds[key] = await self._install(session, document.frame_id)
             given = [{"value": value} for value in (world.token, function, *arguments)]
             try:
-                told = await session.send(
+                result = await session.send(
                     "Runtime.callFunctionOn",
                     {
                         "functionDeclaration": _CALL,
@@ -188,10 +190,10 @@ class Documents:
                 if last:
                     raise
                 continue
-            if problem := told.get("exceptionDetails"):
+            if problem := result.get("exceptionDetails"):
                 description = problem.get("exception", {}).get("description", problem.get("text", ""))
                 raise PlaywrightError(f"Marking failed: {description}")
-            answer = told["result"].get("value")
+            answer = result["result"].get("value")
             if answer is not None:
                 return answer
             del self._worlds[key]

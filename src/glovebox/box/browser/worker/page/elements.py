@@ -64,22 +64,8 @@ def element_properties(
     return found
 
 
-def frame_owners(snapshot: Snapshot) -> dict[str, tuple[str, int]]:
-    """By the id of each frame inside another: the id of that one, and the backend node id of the element."""
-    strings = snapshot["strings"]
-    documents = snapshot["documents"]
-    owners: dict[str, tuple[str, int]] = {}
-    for document in documents:
-        nodes = document["nodes"]
-        inner = nodes["contentDocumentIndex"]
-        for index, place in zip(inner["index"], inner["value"], strict=True):
-            frame_id = strings[documents[place]["frameId"]]
-            owners[frame_id] = (strings[document["frameId"]], nodes["backendNodeId"][index])
-    return owners
-
-
 def _positions(snapshot: Snapshot) -> dict[int, tuple[float, float]]:
-    """Where the documents of all frames begin, in the viewport, in the order in which they are told of."""
+    """Where the documents of all frames begin in the viewport, parents first."""
     documents = snapshot["documents"]
     positions = {0: (0 - documents[0]["scrollOffsetX"], 0 - documents[0]["scrollOffsetY"])}
     pending = [0]

@@ -1,4 +1,4 @@
-"""Looks at a page: its elements with their ids, its accessibility tree, its text, and how it looks."""
+"""Observes a page: its elements with their ids, its accessibility tree, its text, and pictures."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from typing import Any, NamedTuple
 from playwright.async_api import CDPSession, Page
 from playwright.async_api import Error as PlaywrightError
 
-from glovebox.box.browser.worker.page.accessibility_tree import FrameTree, merged, tree_text, with_bids
+from glovebox.box.browser.worker.page.accessibility_tree import FrameTree, merge_trees, tree_text, write_bids
 from glovebox.box.browser.worker.page.documents import DESCRIPTION, Document, Documents, FrameOwner, Marked
 from glovebox.box.browser.worker.page.elements import bids_of, clickable_of, element_properties
-from glovebox.box.browser.worker.page.overlay import ElementMark, with_marks
+from glovebox.box.browser.worker.page.overlay import ElementMark, draw_marks
 from glovebox.box.browser.worker.page.text import page_text
 
-#: A page that changes while it is looked at is looked at again.
+#: A page that changes during an observation is observed again.
 _TRIES = 5
 _PAUSE = 0.1
-#: How long a page's own scripts may keep it from answering before they are ended.
+#: Seconds that scripts of a page may keep it from answering before they are ended.
 _PATIENCE = 10.0
 _PICTURE_LIMIT = 10.0
-#: How long Chromium may take to tell what is in a page; ten thousand elements take it seconds.
+#: Seconds that Chromium may take to return the elements; ten thousand take some.
 _READING_LIMIT = 60.0
 
 
 class PageSnapshot(NamedTuple):
-    """What was seen."""
+    """A page at one moment."""
 
     focused: str
     screenshot: bytes
@@ -40,7 +40,7 @@ class PageSnapshot(NamedTuple):
 
 
 class _Found(NamedTuple):
-    """What Chromium says of a page, all of one moment."""
+    """The data of Chromium about a page, all of one moment."""
 
     documents: list[Document]
     marked: dict[str, Marked]
@@ -51,7 +51,7 @@ class _Found(NamedTuple):
 
 
 class PageObserver:
-    """Looks at one page, again and again."""
+    """Observes one page."""
 
     def __init__(self, page: Page, session: CDPSession, *, limit: int) -> None:
         self._session = session
@@ -61,23 +61,23 @@ class PageObserver:
         self._drawn: tuple[bytes, list[ElementMark], bytes] | None = None
 
     async def look(self, *, as_text: bool, raw: bool) -> PageSnapshot:
-        """See the page as it is now.
+        """Observe the page as it is now.
 
         Raises:
-            PlaywrightError: it cannot be seen: it is gone, or changes all the time.
+            PlaywrightError: it cannot be observed: it is gone, or changes all the time.
             TimeoutError: it does not answer, even when its scripts are ended.
         """
         found = await self._repeatedly(with_trees=raw or not as_text, raw=raw)
         loop = asyncio.get_running_loop()
         # Drawing leaves the interpreter to others most of the time, so the two go on side by side.
         drawing = loop.run_in_executor(None, self._with_marks, found.screenshot, found.marks)
-        told = await loop.run_in_executor(None, self._told, found, as_text, raw)
-        return told._replace(set_of_marks=await drawing)
+        page = await loop.run_in_executor(None, self._describe, found, as_text, raw)
+        return page._replace(set_of_marks=await drawing)
 
     def _with_marks(self, screenshot: bytes, marks: list[ElementMark]) -> bytes:
-        """The set of marks; for a page that looks as it did last time, the same one. Takes its time."""
+        """The set of marks, from a cache if the page looks as before. Slow."""
         if self._drawn is None or self._drawn[:2] != (screenshot, marks):
-            self._drawn = (screenshot, marks, with_marks(screenshot, marks))
+            self._drawn = (screenshot, marks, draw_marks(screenshot, marks))
         return self._drawn[2]
 
     async def _repeatedly(self, *, with_trees: bool, raw: bool) -> _Found:
@@ -88,7 +88,7 @@ class PageObserver:
         return await self._find(with_trees=with_trees, raw=raw)
 
     async def _find(self, *, with_trees: bool, raw: bool) -> _Found:
-        # A picture waits for Chromium to draw, so it is asked for first.
+        # A picture waits for Chromium to draw, so it is requested first.
         picturing = asyncio.create_task(self.picture("png"))
         try:
             marked, marks, documents = await self._patiently(raw=raw)
@@ -134,9 +134,9 @@ class PageObserver:
                 base = origins[document.owner.session]
                 prefix, (x, y) = held[0], (held[1][0] + base[0], held[1][1] + base[1])
                 origins.setdefault(document.session, (x, y))
-            told = marked[document.frame_id] = await self._documents.mark(document, prefix, raw=raw)
+            one = marked[document.frame_id] = await self._documents.mark(document, prefix, raw=raw)
             marks += [
-                ElementMark(bid, left + x, top + y, wide, high) for bid, left, top, wide, high in told.marks
+                ElementMark(bid, left + x, top + y, wide, high) for bid, left, top, wide, high in one.marks
             ]
             kept.append(document)
         return marked, marks, kept
@@ -146,15 +146,15 @@ class PageObserver:
         if kind == "jpeg":
             asked["quality"] = 70
         async with asyncio.timeout(_PICTURE_LIMIT):
-            told = await self._session.send("Page.captureScreenshot", asked)
-        return base64.b64decode(told["data"])
+            picture = await self._session.send("Page.captureScreenshot", asked)
+        return base64.b64decode(picture["data"])
 
     async def _snapshots(self, *, raw: bool) -> list[dict[str, Any]]:
         asked = {"computedStyles": [], "includeDOMRects": raw}
         sessions = self._documents.sessions
         return list(
             await asyncio.gather(
-                *(_told_at_once(session, "DOMSnapshot.captureSnapshot", asked) for session in sessions)
+                *(_send_fast(session, "DOMSnapshot.captureSnapshot", asked) for session in sessions)
             )
         )
 
@@ -162,8 +162,8 @@ class PageObserver:
         sessions = self._documents.sessions
         return list(await asyncio.gather(*(_tree(sessions[one.session], one.frame_id) for one in documents)))
 
-    def _told(self, found: _Found, as_text: bool, raw: bool) -> PageSnapshot:
-        """What is said of a page. Takes its time."""
+    def _describe(self, found: _Found, as_text: bool, raw: bool) -> PageSnapshot:
+        """The snapshot without its set of marks. Slow."""
         clickable: set[str] = set()
         for snapshot in found.snapshots:
             clickable |= clickable_of(snapshot)
@@ -180,18 +180,18 @@ class PageObserver:
 
 
 async def _tree(session: CDPSession, frame_id: str) -> list[dict[str, Any]]:
-    """The accessibility tree of a document, made anew: the one Chromium keeps loses text now and then."""
-    told = await asyncio.gather(
+    """The accessibility tree of a document, built anew: the cached one of Chromium may lose text."""
+    _, answer, _ = await asyncio.gather(
         session.send("Accessibility.enable"),
-        _told_at_once(session, "Accessibility.getFullAXTree", {"frameId": frame_id}),
+        _send_fast(session, "Accessibility.getFullAXTree", {"frameId": frame_id}),
         session.send("Accessibility.disable"),
     )
-    nodes: list[dict[str, Any]] = told[1]["nodes"]
+    nodes: list[dict[str, Any]] = answer["nodes"]
     return nodes
 
 
-async def _told_at_once(session: CDPSession, method: str, asked: dict[str, Any]) -> dict[str, Any]:
-    """A large answer, past the part of Playwright that looks at every value in it, which takes it seconds."""
+async def _send_fast(session: CDPSession, method: str, asked: dict[str, Any]) -> dict[str, Any]:
+    """Send a command with a large answer, past the slow conversion of its values by Playwright."""
     try:
         answer: Awaitable[dict[str, Any]] = session._impl_obj.send(method=method, params=asked, timeout=None)
     except (AttributeError, TypeError):  # another version of Playwright, which is slower but the same
@@ -204,7 +204,7 @@ def _whole_tree(found: _Found) -> list[dict[str, Any]]:
     places = _places(found)
     trees = []
     for document, nodes in zip(found.documents, found.trees, strict=True):
-        with_bids(nodes, bids_of(found.snapshots[document.session]), DESCRIPTION)
+        write_bids(nodes, bids_of(found.snapshots[document.session]), DESCRIPTION)
         prefix = "" if document.session == 0 else f"{document.session}."
         trees.append(FrameTree(document.frame_id, nodes, prefix))
     owners = {
@@ -212,11 +212,11 @@ def _whole_tree(found: _Found) -> list[dict[str, Any]]:
         for document in found.documents
         if document.owner is not None and document.owner in places
     }
-    return merged(trees, owners)
+    return merge_trees(trees, owners)
 
 
 def _places(found: _Found) -> dict[FrameOwner, int]:
-    """In which document each element is that holds a frame."""
+    """The index of the document of each element that holds a frame."""
     owners = {document.owner for document in found.documents if document.owner is not None}
     indexes = {document.frame_id: index for index, document in enumerate(found.documents)}
     places = {}
@@ -224,10 +224,10 @@ def _places(found: _Found) -> dict[FrameOwner, int]:
         wanted = {owner.node for owner in owners if owner.session == session}
         if not wanted:
             continue
-        for told in snapshot["documents"]:
-            index = indexes.get(snapshot["strings"][told["frameId"]])
+        for document in snapshot["documents"]:
+            index = indexes.get(snapshot["strings"][document["frameId"]])
             if index is not None:
-                here = wanted.intersection(told["nodes"]["backendNodeId"])
+                here = wanted.intersection(document["nodes"]["backendNodeId"])
                 places.update({FrameOwner(session, node): index for node in here})
     return places
 
@@ -236,10 +236,10 @@ def _focused(found: _Found) -> str:
     """The id of the element that has the focus, in whichever document."""
     bid = ""
     for document in found.documents:
-        told = found.marked[document.frame_id]
+        marked = found.marked[document.frame_id]
         if document.owner is None or (bid and _holds(found, document, bid)):
-            bid = told.focused
-            if not told.focus_inside:
+            bid = marked.focused
+            if not marked.focus_inside:
                 break
     return bid
 
@@ -251,8 +251,8 @@ def _holds(found: _Found, document: Document, bid: str) -> bool:
 
 def _properties(found: _Found) -> dict[str, Any]:
     visibility: dict[str, float] = {}
-    for told in found.marked.values():
-        visibility.update(told.visibility)
+    for document in found.marked.values():
+        visibility.update(document.visibility)
     marked = {mark.bid for mark in found.marks}
     properties: dict[str, Any] = {}
     for snapshot in found.snapshots:

@@ -36,7 +36,7 @@ class ElementMark(NamedTuple):
     height: float
 
 
-def with_marks(png: bytes, marks: Sequence[ElementMark]) -> bytes:
+def draw_marks(png: bytes, marks: Sequence[ElementMark]) -> bytes:
     """A picture with marks drawn over it; both are PNG. Elements that are too small to see get no mark."""
     drawn = [mark for mark in marks if _can_be_seen(mark)]
     if not drawn:
@@ -48,7 +48,7 @@ def with_marks(png: bytes, marks: Sequence[ElementMark]) -> bytes:
     for mark in drawn:
         _draw(picture, mark)
     if len(png) < _LARGE:
-        return _encoded(picture)
+        return _encode(picture)
     encoded = io.BytesIO()
     picture.save(encoded, "PNG", compress_level=1)
     return encoded.getvalue()
@@ -109,8 +109,8 @@ def _tag(bid: str) -> Image.Image:
     return tag
 
 
-def _encoded(picture: Image.Image) -> bytes:
-    """A PNG without filters: takes half of Pillow's time, and is no larger for a page without photographs."""
+def _encode(picture: Image.Image) -> bytes:
+    """A PNG without filters: twice as fast as Pillow, and no larger for a page without photographs."""
     pixels = memoryview(picture.tobytes())
     stride = 3 * picture.width
     packer = zlib.compressobj(1)

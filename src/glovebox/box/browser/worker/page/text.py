@@ -22,7 +22,7 @@ _END_OF_ADDED = re.compile(r"</::[^>]*>")
 
 
 def page_text(snapshot: Snapshot, *, limit: int) -> str:
-    """What there is to read on a page. Ends, and says so, after about `limit` characters."""
+    """The text of a page. It is cut, with a note, after about `limit` characters."""
     documents = snapshot["documents"]
     order = [0]
     for place in order:
@@ -37,7 +37,7 @@ def page_text(snapshot: Snapshot, *, limit: int) -> str:
 
 
 def html_text(html: str) -> str:
-    """What there is to read in HTML that Beautiful Soup has laid out."""
+    """The text of HTML that Beautiful Soup has laid out."""
     return _read(_as_before(html), sys.maxsize)
 
 
@@ -100,7 +100,7 @@ def _as_before(html: str) -> str:
     return _FRAME.sub(r"\1glovebox-frame", _END_OF_ADDED.sub("", html))
 
 
-#: What the contract's reader of HTML tells one by one.
+#: Signs that the contract's reader of HTML reports one by one.
 _SIGNS = re.compile(r"([&<>])")
 
 
