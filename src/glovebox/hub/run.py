@@ -11,7 +11,6 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 from glovebox import settings as box_settings
-from glovebox.box.descriptors import raise_limit
 from glovebox.box.startup import Startup
 from glovebox.box.threads import Threads
 from glovebox.hub.app import create_hub_app
@@ -19,6 +18,7 @@ from glovebox.hub.registry import Registry
 from glovebox.hub.sockets import LARGEST, Sockets
 from glovebox.hub.state import StateDir
 from glovebox.hub.windows import Windows
+from glovebox.linux.limits import raise_limit
 from glovebox.protocol.window import Window
 from glovebox.secret_environment import forbid_inspection
 from glovebox.server import port

@@ -15,11 +15,11 @@ from glovebox.box.notebook.messages import NO_OUTPUT, Gathered, content_of
 from glovebox.box.notebook.process import Surroundings
 from glovebox.box.notebook.records import CellLogs
 from glovebox.box.notebook.state_file import KernelState, Saved
-from glovebox.box.oom import OomWatch
 from glovebox.box.services import Keeper
 from glovebox.box.shell import Shell
 from glovebox.box.threads import Threads
 from glovebox.errors import BadKernel, KernelExists, NoSuchKernel, NotebookError
+from glovebox.linux.oom import OomWatch
 from glovebox.protocol.actions import IPythonRunCellAction
 from glovebox.protocol.base import Message
 from glovebox.protocol.notebook import CellRecord, KernelInfo, KernelSpec

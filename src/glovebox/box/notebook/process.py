@@ -17,10 +17,10 @@ from glovebox.box.notebook.exit_messages import how_ended
 from glovebox.box.notebook.kernelspecs import Spec
 from glovebox.box.notebook.messages import Incoming
 from glovebox.box.notebook.wire import ConnectionInfo, Wire
-from glovebox.box.oom import OomWatch
 from glovebox.box.services import Keeper, ServiceProcess
 from glovebox.box.threads import Threads
 from glovebox.errors import NotebookError
+from glovebox.linux.oom import OomWatch
 
 log = logging.getLogger(__name__)
 

@@ -15,8 +15,6 @@ from starlette.responses import Response
 
 from glovebox.box.executor import Observer
 from glovebox.box.plugin import Context, Plugin
-from glovebox.box.system import processes
-from glovebox.box.system.samples import Roots
 from glovebox.box.system.stats import LastAction, ServerInfo, Stats
 from glovebox.box.threads import Threads
 from glovebox.http import parameters
@@ -24,6 +22,7 @@ from glovebox.http.endpoints import Endpoint, Parameter, Reply
 from glovebox.http.parameters import InvalidParameter
 from glovebox.http.responses import ValidationErrorBody, json_response
 from glovebox.http.sse import EVENTS, Stream, described, message
+from glovebox.linux.processes import ProcessTable
 
 if TYPE_CHECKING:
     from glovebox.box.system.samples import Baseline, Roots
@@ -62,7 +61,7 @@ class SystemPlugin(Plugin):
         return self._endpoints.endpoints()
 
     def observers(self) -> Iterable[Observer]:
-        """Notes when the box was last asked for something."""
+        """Notes the time of the last action."""
         return (LastAction(self.stats),)
 
 
@@ -74,7 +73,7 @@ _STOP_LIMIT = 5.0
 
 
 class MemoryMonitor:
-    """A thread that looks ten times a second, for an hour at most."""
+    """A thread that logs the memory of the box ten times a second, for an hour at most."""
 
     def __init__(self, roots: Roots, *, interval: float = INTERVAL, longest: float = LONGEST) -> None:
         self._roots = roots
@@ -93,7 +92,7 @@ class MemoryMonitor:
         self._thread.start()
 
     def stop(self) -> None:
-        """End; without a start it does nothing. Waits for the last look."""
+        """End; without a start it does nothing. Waits for the thread."""
         if self._thread is None:
             return
         self._stopping.set()
@@ -105,7 +104,7 @@ class MemoryMonitor:
         until = time.monotonic() + self._longest
         try:
             while time.monotonic() < until:
-                used = sum(process.rss for process in processes.tree(self._roots()))
+                used = sum(process.resident for process in ProcessTable().tree(self._roots()))
                 # The words of the tool that the reference measures with: mebibytes, and seconds since 1970.
                 log.info("[Memory usage] MEM %.6f %.4f", used / 2**20, time.time())
                 if self._stopping.wait(self._interval):

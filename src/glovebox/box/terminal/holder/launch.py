@@ -12,9 +12,10 @@ import sys
 from pathlib import Path
 
 import glovebox
-from glovebox.box.descriptors import give_back_limit
 from glovebox.box.terminal.holder import wire
 from glovebox.box.terminal.holder.listener import SECRET, SOCKET
+from glovebox.linux import processes
+from glovebox.linux.limits import give_back_limit
 
 #: How many seconds a holder that has lost its server may take to end, and one that nobody can reach.
 _END_LIMIT = 3.0
@@ -26,11 +27,11 @@ _START = (
 
 def end_unreachable(directory: str) -> None:
     """End the holder of a state directory whose socket is gone, as nobody could use its shells. Blocks."""
-    for pid in filter(str.isdigit, os.listdir("/proc") if os.path.isdir("/proc") else ()):
+    for pid in processes.pids():
         with contextlib.suppress(OSError):
             if not _holds(pid, directory):
                 continue
-            ended = os.pidfd_open(int(pid))
+            ended = os.pidfd_open(pid)
             try:
                 signal.pidfd_send_signal(ended, signal.SIGTERM)
                 wait = select.poll()
@@ -41,13 +42,10 @@ def end_unreachable(directory: str) -> None:
                 os.close(ended)
 
 
-def _holds(pid: str, directory: str) -> bool:
-    with open(f"/proc/{pid}/cmdline", "rb") as file:
-        arguments = file.read().split(b"\0")
+def _holds(pid: int, directory: str) -> bool:
+    mine = {_START.encode(), os.fsencode(directory)} <= set(processes.arguments(pid))
     # In another container the same path is another directory.
-    return {_START.encode(), os.fsencode(directory)} <= set(arguments) and os.path.samefile(
-        f"/proc/{pid}/root{directory}", directory
-    )
+    return mine and os.path.samefile(f"/proc/{pid}/root{directory}", directory)
 
 
 class HolderProcess:

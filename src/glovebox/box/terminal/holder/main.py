@@ -13,7 +13,8 @@ from glovebox.box.terminal.holder.log import Log
 from glovebox.box.terminal.holder.pty import Pty
 from glovebox.box.terminal.holder.source import ShellSpec, ShellTerminal
 from glovebox.box.terminal.holder.terminal import HolderTerminal
-from glovebox.box.terminal.processes import Process
+from glovebox.linux import processes
+from glovebox.linux.processes import Process
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -279,7 +280,7 @@ class Holder:
 
     def _end(self, terminals: list[HolderTerminal]) -> None:
         for terminal, late in self._with_relatives(terminals):
-            process_tree.end([*terminal.relatives, *late])
+            processes.kill([*terminal.relatives, *late])
             del self._terminals[terminal.number]
             self._unwatch(terminal)
             if terminal.leave >= 0:

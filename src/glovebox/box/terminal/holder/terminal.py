@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import time
 
 from glovebox.box.terminal.holder import wire
 from glovebox.box.terminal.holder.log import Log
 from glovebox.box.terminal.holder.source import ShellTerminal
-from glovebox.box.terminal.processes import Process
+from glovebox.linux.processes import Process, read_file
 
 #: How long the news of a command may wait for its end, and that of its end for the prompt: most take less,
 #: and two pieces of news cost more than one.
@@ -60,7 +59,9 @@ class EndMarks:
             return False
         data, offset = before + data, offset - len(before)
         self._collect(data, offset)
-        status, _, count = self._read_name().removeprefix(self._name).partition(b":")
+        status, _, count = (
+            read_file(self._path, _MARK_SIZE).rstrip(b"\n").removeprefix(self._name).partition(b":")
+        )
         ends = (int(count) - self._told) % 10 if count.isdigit() else 0
         found = self._found
         if ends <= len(found):  # else the rest is still to come, or was lost
@@ -81,18 +82,6 @@ class EndMarks:
                 self._newest = offset + at
                 self._found = [*self._found[1 - _MOST_ENDS :], self._newest]
             at = data.find(self._mark, at + 1)
-
-    def _read_name(self) -> bytes:
-        try:
-            descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
-        except OSError:
-            return b""
-        try:
-            return os.read(descriptor, _MARK_SIZE).rstrip(b"\n")
-        except OSError:  # it has just ended
-            return b""
-        finally:
-            os.close(descriptor)
 
 
 class HolderTerminal:
