@@ -14,7 +14,7 @@ from glovebox.box.services import Launched
 from glovebox.box.terminal.holder import launch, wire
 from glovebox.box.terminal.holder.launch import HolderProcess
 from glovebox.box.terminal.holder.main import ERROR_LOG
-from glovebox.box.terminal.holder.source import ShellSpec
+from glovebox.box.terminal.holder.wire import ShellSpec
 from glovebox.box.terminal.output.log import PIECE, LogFiles
 from glovebox.box.terminal.shell.channel import Receiver
 from glovebox.box.threads import Threads

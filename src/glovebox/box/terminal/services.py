@@ -14,8 +14,7 @@ import msgspec
 
 from glovebox.box.terminal.account import Account
 from glovebox.box.terminal.holder.process_tree import MARK
-from glovebox.box.terminal.holder.source import ShellSpec
-from glovebox.box.terminal.holder.wire import HeldTerminal
+from glovebox.box.terminal.holder.wire import HeldTerminal, ShellSpec
 from glovebox.box.terminal.holder_client import HeldChannel, HolderClient
 from glovebox.box.terminal.survival.state_directory import StateDirectory
 from glovebox.box.threads import Threads
@@ -161,7 +160,7 @@ class ProcessKeeper:
             columns=80,
             uid=account.uid if account.switch else None,
             gid=account.gid if account.switch else None,
-            groups=list(account.groups) if account.switch else None,
+            groups=account.groups if account.switch else (),
             plain=True,
         )
         try:

@@ -8,11 +8,11 @@ import time
 
 from glovebox.box.terminal.holder import process_tree, wire
 from glovebox.box.terminal.holder.lean import signals, sockets
-from glovebox.box.terminal.holder.listener import Door
+from glovebox.box.terminal.holder.listener import Listener
 from glovebox.box.terminal.holder.log import Log
 from glovebox.box.terminal.holder.pty import Pty
-from glovebox.box.terminal.holder.source import ShellSpec, ShellTerminal
-from glovebox.box.terminal.holder.terminal import HolderTerminal
+from glovebox.box.terminal.holder.terminal import HolderTerminal, ShellTerminal
+from glovebox.box.terminal.holder.wire import ShellSpec
 from glovebox.linux import processes
 from glovebox.linux.processes import Process
 
@@ -20,12 +20,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-#: In the state directory: what went wrong.
+#: Names in the state directory.
 ERROR_LOG = "holder.log"
 TMUX_SOCKET = "tmux.sock"
-#: How long a shell and its jobs may take to end by themselves.
+#: How long a shell and its jobs may take to end after SIGHUP.
 _GRACE = 0.5
-#: When more shells than a few end, what they leave is looked for together, after so long.
+#: When more shells than a few end, their processes are searched together, after so long.
 _FEW = 4
 _TOGETHER = 0.05
 _RECEIVE = 65_536
@@ -34,14 +34,14 @@ _OUT = select.POLLOUT
 
 
 class Holder:
-    """Owns terminals until the server says otherwise, or nobody has asked for them for too long.
+    """Owns terminals until the server closes them.
 
-    `patience` is how many seconds it waits for another server when the one it has is gone.
+    `patience` is how many seconds it waits for the next server after the connection to one is lost.
     """
 
     def __init__(
         self,
-        door: Door | None,
+        listener: Listener | None,
         *,
         patience: float,
         keep: int,
@@ -56,10 +56,10 @@ class Holder:
         self._server: sockets.socket | None = None
         self._frames = wire.Frames()
         self._outbox = bytearray()
-        #: The server does not take any more just now.
+        #: The socket's buffer is full.
         self._full = False
         self._abandoned: float | None = None
-        #: Shells that are to be closed before anything else is waited for.
+        #: Terminals to close before the next wait.
         self._dismissed: list[HolderTerminal] = []
         self._quitting = False
         self._wakeup, wake = os.pipe()
@@ -71,12 +71,12 @@ class Holder:
         for ignored in (signals.SIGINT, signals.SIGHUP, signals.SIGPIPE):
             signals.signal(ignored, signals.SIG_IGN)
         self._poll.register(self._wakeup, _IN)
-        self._door = door
-        if door is not None:
-            self._poll.register(door.fileno(), _IN)
+        self._listener = listener
+        if listener is not None:
+            self._poll.register(listener.fileno(), _IN)
 
     def serve(self, server: sockets.socket) -> None:
-        """Hold terminals until there are none to hold; begins with a server that is already connected."""
+        """Hold terminals until it has to quit; begins with a server that is already connected."""
         self._greet(server)
         while not (self._quitting and not self._terminals):
             for descriptor, event in self._poll.poll(self._wait()):
@@ -84,9 +84,9 @@ class Holder:
             dismissed, self._dismissed = self._dismissed, []
             self._close(dismissed)
             self._overdue()
-            self._tell_news()
-        if self._door is not None:
-            self._door.close()
+            self._send_news()
+        if self._listener is not None:
+            self._listener.close()
         if self._server is not None:
             self._server.setblocking(True)
             self._flush()
@@ -106,15 +106,15 @@ class Holder:
         elif descriptor == self._wakeup:
             os.read(self._wakeup, 4096)
             self._reap()
-        elif self._door is not None and descriptor == self._door.fileno():
-            arrived, gone = self._door.admit()
+        elif self._listener is not None and descriptor == self._listener.fileno():
+            arrived, gone = self._listener.accept()
             for one in gone:
                 self._unregister(one)
             if arrived >= 0:
                 self._poll.register(arrived, _IN)
-        elif self._door is not None and self._door.knows(descriptor):
-            server = self._door.hear(descriptor)
-            if not self._door.knows(descriptor):
+        elif self._listener is not None and self._listener.knows(descriptor):
+            server = self._listener.receive(descriptor)
+            if not self._listener.knows(descriptor):
                 self._unregister(descriptor)
             if server is not None:
                 self._greet(server)
@@ -132,8 +132,8 @@ class Holder:
         due += [one.quiet_until for one in self._terminals.values() if one.dirty and one.quiet_until]
         if self._abandoned is not None:
             due.append(self._abandoned + self._patience)
-        if self._door is not None and self._door.deadline is not None:
-            due.append(self._door.deadline)
+        if self._listener is not None and self._listener.deadline is not None:
+            due.append(self._listener.deadline)
         return max(0.0, min(due) - time.monotonic()) * 1000 + 1 if due else None
 
     def _overdue(self) -> None:
@@ -144,10 +144,10 @@ class Holder:
             if not terminal.closing:
                 self._exit(terminal)
         self._end([terminal for terminal in due if terminal.closing])
-        if self._door is not None:
-            for guest in self._door.late():
-                self._unregister(guest)
-                self._door.dismiss(guest)
+        if self._listener is not None:
+            for descriptor in self._listener.late():
+                self._unregister(descriptor)
+                self._listener.dismiss(descriptor)
         if self._abandoned is not None and now >= self._abandoned + self._patience:
             self._abandoned = None
             self._quit()
@@ -220,17 +220,17 @@ class Holder:
             self._watch(terminal, _IN | _OUT if terminal.unsent else _IN)
 
     def _exit(self, terminal: HolderTerminal) -> None:
-        """The shell is gone, or has let go of its terminal."""
+        """The shell has ended, or has closed its terminal."""
         if not terminal.exited:
             terminal.exited = True
             terminal.deadline = None
             terminal.quiet_until = 0.0
             self._unwatch(terminal)
-            self._tell_news()
+            self._send_news()
             self._send(wire.EXITED, terminal.number, wire.fields(terminal.source.status()))
 
     def _reap(self) -> None:
-        """Take leave of children: shells, and what others left to us."""
+        """Wait for children that have ended: shells, and adopted orphans."""
         for pid, status in process_tree.reap():
             for terminal in list(self._terminals.values()):
                 if terminal.source.pid != pid or not isinstance(terminal.source, Pty):
@@ -242,7 +242,7 @@ class Holder:
                     self._end_soon(terminal)
 
     def _close(self, terminals: list[HolderTerminal]) -> None:
-        """Begin to end shells: they are told, then everything they started is killed."""
+        """Hang up shells; after a grace period, `_end` kills what is left of them."""
         for terminal, relatives in self._with_relatives(terminals):
             self._unwatch(terminal)
             gone = terminal.source.status() is not None
@@ -267,7 +267,7 @@ class Holder:
         terminal.deadline = soon if terminal.deadline is None else min(soon, terminal.deadline)
 
     def _await_end(self, terminal: HolderTerminal) -> None:
-        """Hear of the end of a shell that is not our child."""
+        """Poll for the end of a shell that is not our child."""
         try:
             terminal.leave = os.pidfd_open(terminal.source.pid)
         except ProcessLookupError:  # gone already
@@ -295,7 +295,7 @@ class Holder:
             self._dismiss(terminal)
 
     def _dismiss(self, terminal: HolderTerminal) -> None:
-        """Have a shell closed, together with others that are to be closed now."""
+        """Close a shell, together with others, before the next wait."""
         if not terminal.closing:
             terminal.closing = True
             self._dismissed.append(terminal)
@@ -303,7 +303,7 @@ class Holder:
     # The server.
 
     def _greet(self, server: sockets.socket) -> None:
-        """Serve a new server; the one before is gone, and what it said last is heard first."""
+        """Serve a new server, after the last frames of the one before."""
         if self._server is not None:
             self._receive()
             self._lose_server()
@@ -338,7 +338,7 @@ class Holder:
             for kind, number, payload in self._frames.feed(data):
                 self._obey(kind, number, payload)
             if len(data) < _RECEIVE:
-                return  # most likely that is all, and if not, it is heard next
+                return  # most likely that is all, and if not, `poll` reports it
 
     def _obey(self, kind: bytes, number: int, payload: bytes) -> None:
         terminal = self._terminals.get(number)
@@ -358,7 +358,7 @@ class Holder:
             data = payload[wire.OFFSET.size :]
             if kind == wire.COMMAND:
                 token, _, data = data.partition(b"\0")
-            if count > terminal.inputs:  # a server that came back may say again what was heard
+            if count > terminal.inputs:  # a server that reconnects may repeat inputs
                 terminal.inputs = count
                 if kind == wire.COMMAND:
                     terminal.expect(token)
@@ -383,13 +383,13 @@ class Holder:
             self._poll.register(self._server.fileno(), _IN | _OUT)
             return
         except OSError:
-            return  # it is gone; reading will say so
+            return  # it is gone, which reading handles
         if self._full:
             self._full = False
             self._poll.register(self._server.fileno(), _IN)
 
-    def _tell_news(self) -> None:
-        """Tell how far the logs are; a server that is busy hears of the newest only."""
+    def _send_news(self) -> None:
+        """Send the ends of the logs; while the server does not read, only the newest is kept for it."""
         if self._server is None or self._outbox:
             return
         for terminal in self._terminals.values():
@@ -403,14 +403,14 @@ class Holder:
 
 
 def main() -> None:
-    """The server is connected as standard input, and says first what to do.
+    """Hold terminals for the server that is connected as standard input.
 
-    Without patience the directory is this holder's own, and goes with it.
+    Without patience there is no next server: the directory is this holder's own, and removed at its end.
     """
     server = sockets.socket(fileno=os.dup(0))
     orders = _orders(server)
     if not orders:
-        return  # nobody needs it
+        return
     directory, secret, patience, keep, kind, program = orders
     _detach(directory)
     process_tree.adopt_orphans()
@@ -425,9 +425,8 @@ def main() -> None:
         def open_source(spec: ShellSpec) -> ShellTerminal:
             return Pty(spec) if spec.plain else tmux.open(spec)
 
-    # Without patience there is no next server.
-    door = Door(directory, secret) if float(patience) else None
-    holder = Holder(door, patience=float(patience), keep=int(keep), open_source=open_source)
+    listener = Listener(directory, secret) if float(patience) else None
+    holder = Holder(listener, patience=float(patience), keep=int(keep), open_source=open_source)
     try:
         holder.serve(server)
     finally:
@@ -439,7 +438,7 @@ def main() -> None:
 
 
 def _orders(server: sockets.socket) -> list[str]:
-    """Wait for what the server says first; nothing if it is gone."""
+    """Wait for the first frame of the server; empty if the server is gone."""
     frames = wire.Frames()
     while data := server.recv(_RECEIVE):
         for _, _, payload in frames.feed(data):
@@ -448,7 +447,7 @@ def _orders(server: sockets.socket) -> list[str]:
 
 
 def _detach(directory: str) -> None:
-    """Keep nothing open of whoever started this process: complaints go to a file from now on."""
+    """Close the inherited standard streams; errors go to a file from now on."""
     null = os.open(os.devnull, os.O_RDWR)
     log = os.open(os.path.join(directory, ERROR_LOG), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     for target, source in ((0, null), (1, log), (2, log)):

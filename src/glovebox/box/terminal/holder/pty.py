@@ -8,12 +8,12 @@ import struct
 import termios
 
 from glovebox.box.terminal.holder import control_mode
-from glovebox.box.terminal.holder.source import ShellSpec
+from glovebox.box.terminal.holder.wire import ShellSpec
 
 _READ_SIZE = 65_536
-#: Bytes taken at a time; other terminals want a turn too.
+#: Bytes read at a time; other terminals have their turn after that.
 _READ_LIMIT = 262_144
-#: After so little there is most likely no more; if there is, it is told at once.
+#: After a shorter read there is most likely no more; if there is, `poll` reports it at once.
 _SHORT = 1_024
 
 
@@ -27,28 +27,16 @@ class Pty:
             OSError: there is no such program, or no terminal or process to be had.
         """
         master, slave = os.openpty()
-        complaint, complain = os.pipe()
         try:
             _set_size(slave, spec.rows, spec.columns)
             if spec.uid is not None:
                 os.fchown(slave, spec.uid, -1)
-            self._pid = os.fork()
-            if self._pid == 0:
-                _become(spec, slave, complain)
+            self._pid = control_mode.spawn(lambda: _become(spec, slave), spec.arguments[0])
         except OSError:
             os.close(master)
-            os.close(complaint)
             raise
         finally:
             os.close(slave)
-            os.close(complain)
-        with open(complaint, "rb") as pipe:  # it closes when the program starts
-            problem = pipe.read()
-        if problem:
-            os.close(master)
-            os.waitpid(self._pid, 0)
-            number = int(problem)
-            raise OSError(number, os.strerror(number), spec.arguments[0])
         self._master = master
         self._status: int | None = None
         self._exited = False
@@ -65,7 +53,7 @@ class Pty:
     writable_fileno = fileno
 
     def read(self) -> bytes | None:
-        """What was printed since; None when nobody has the terminal open any more, or the shell is gone."""
+        """New output; None when no process has the terminal open any more, or the shell is gone."""
         pieces: list[bytes] = []
         size = 0
         while size < _READ_LIMIT:
@@ -91,14 +79,13 @@ class Pty:
         except BlockingIOError:
             return 0
         except OSError:
-            return len(data)  # nobody will read it any more
+            return len(data)  # no process will read it
 
     def resize(self, rows: int, columns: int) -> None:
         """Change the size; the foreground program gets SIGWINCH."""
         _set_size(self._master, rows, columns)
 
     def status(self) -> int | None:
-        """The exit status, once known."""
         return self._status
 
     def reaped(self, status: int) -> None:
@@ -117,7 +104,7 @@ def _set_size(descriptor: int, rows: int, columns: int) -> None:
     fcntl.ioctl(descriptor, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
 
-def _become(spec: ShellSpec, slave: int, complain: int) -> None:
+def _become(spec: ShellSpec, slave: int) -> None:
     groups = ",".join(map(str, spec.groups)).encode()
     user = (b"", b"", b"") if spec.uid is None else (b"%d" % spec.uid, b"%d" % (spec.gid or 0), groups)
     control_mode.become(
@@ -126,5 +113,4 @@ def _become(spec: ShellSpec, slave: int, complain: int) -> None:
         os.fsencode(spec.cwd),
         user,
         slave,
-        complain,
     )
