@@ -1,4 +1,4 @@
-"""Who started a box, so that boxes can be told whose client is gone."""
+"""The owner of a box: the process that started it. Boxes of clients that have ended can be removed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def is_gone(owner: str) -> bool | None:
 
 
 def start_of(pid: int) -> str | None:
-    """When a process began, which tells it from a later one of the same number; None if it has ended."""
+    """The start time of a process, which identifies it together with its id; None if it has ended."""
     try:
         process = Process(pid, read_stat(pid))
     except (FileNotFoundError, ProcessLookupError):

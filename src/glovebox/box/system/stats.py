@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 #: The unit in which the system counts what is read and written.
 _BLOCK = 512
-#: CPU time is told in hundredths of a second; over less than this nothing can be said of it.
+#: CPU time has a resolution of a hundredth of a second; shorter intervals are not measured.
 _SHORTEST = 0.1
 
 
@@ -44,7 +44,7 @@ class Io(Message):
 
 
 class Resources(Message):
-    """One look at the machine."""
+    """A sample of the machine."""
 
     cpu_percent: float
     memory: Memory
@@ -53,7 +53,7 @@ class Resources(Message):
 
 
 class ServerInfo(Message):
-    """How long the box runs, how long nothing was asked of it, and what it uses."""
+    """How long the box has run, how long it was idle, and what it uses."""
 
     uptime: float
     idle_time: float
@@ -61,8 +61,8 @@ class ServerInfo(Message):
 
 
 class Stats:
-    """Samples the server process. CPU is measured since the last look, with the first one since the process
-    began, so no look has to wait.
+    """Samples the server process. CPU is measured since the last sample, or at first since the process
+    began, so no sample has to wait.
     """
 
     def __init__(self) -> None:
@@ -73,11 +73,10 @@ class Stats:
         self._measured = (0.0, 0.0, 0.0)
 
     def action_accepted(self) -> None:
-        """Note that something was asked of the box just now."""
         self.last_action = time.time()
 
     def look(self) -> ServerInfo:
-        """Sample now. Blocking, but only for the time of a few reads below /proc."""
+        """Sample now. Blocks for the time of a few reads below /proc."""
         import psutil
 
         if self._process is None:
@@ -95,7 +94,7 @@ class Stats:
         return ServerInfo(uptime=now - self.created, idle_time=now - self.last_action, resources=resources)
 
     def _cpu_percent(self, process: psutil.Process, now: float) -> float:
-        """The share of one core. Two looks at the same time tell the same."""
+        """The share of one core. Two samples at the same time have the same."""
         at, before, percent = self._measured
         if not at:
             at = process.create_time()
@@ -116,7 +115,7 @@ class Stats:
 
     @staticmethod
     def _io() -> Io:
-        """The counters of `/proc/self/io`, which a process that nobody may look into cannot open itself."""
+        """The counters of `/proc/self/io`, which a process that is not dumpable cannot open itself."""
         usage = resource.getrusage(resource.RUSAGE_SELF)
         return Io(read_bytes=usage.ru_inblock * _BLOCK, write_bytes=usage.ru_oublock * _BLOCK)
 
