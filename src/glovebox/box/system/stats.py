@@ -72,7 +72,12 @@ class Stats:
         #: When CPU was last measured, in seconds since 1970, the CPU time by then, and what it came to.
         self._measured = (0.0, 0.0, 0.0)
 
-    def action_accepted(self) -> None:
+    # As an observer of actions: they count when they begin and when they end, so a long one is no idleness.
+
+    def started(self, action: Action[Any], call: Call) -> None:
+        self.last_action = time.time()
+
+    def finished(self, outcome: Outcome) -> None:
         self.last_action = time.time()
 
     def look(self) -> ServerInfo:
@@ -81,15 +86,17 @@ class Stats:
 
         if self._process is None:
             self._process = psutil.Process()
-        process = self._process
-        now = time.time()
+        process, now = self._process, time.time()
+        disk = psutil.disk_usage("/")
+        # The counters of `/proc/self/io`, which a process that is not dumpable cannot open itself.
+        usage = resource.getrusage(resource.RUSAGE_SELF)
         with process.oneshot():
             memory = process.memory_info()
             resources = Resources(
                 cpu_percent=self._cpu_percent(process, now),
                 memory=Memory(rss=memory.rss, vms=memory.vms, percent=float(process.memory_percent())),
-                disk=self._disk(),
-                io=self._io(),
+                disk=Disk(total=disk.total, used=disk.used, free=disk.free, percent=float(disk.percent)),
+                io=Io(read_bytes=usage.ru_inblock * _BLOCK, write_bytes=usage.ru_oublock * _BLOCK),
             )
         return ServerInfo(uptime=now - self.created, idle_time=now - self.last_action, resources=resources)
 
@@ -105,29 +112,3 @@ class Stats:
         percent = round(max(0.0, 100 * (used - before) / max(now - at, _SHORTEST)), 1)
         self._measured = now, used, percent
         return percent
-
-    @staticmethod
-    def _disk() -> Disk:
-        import psutil
-
-        usage = psutil.disk_usage("/")
-        return Disk(total=usage.total, used=usage.used, free=usage.free, percent=float(usage.percent))
-
-    @staticmethod
-    def _io() -> Io:
-        """The counters of `/proc/self/io`, which a process that is not dumpable cannot open itself."""
-        usage = resource.getrusage(resource.RUSAGE_SELF)
-        return Io(read_bytes=usage.ru_inblock * _BLOCK, write_bytes=usage.ru_oublock * _BLOCK)
-
-
-class LastAction:
-    """Actions count when they begin and when they end, so a long one is not taken for idleness."""
-
-    def __init__(self, stats: Stats) -> None:
-        self._stats = stats
-
-    def started(self, action: Action[Any], call: Call) -> None:
-        self._stats.action_accepted()
-
-    def finished(self, outcome: Outcome) -> None:
-        self._stats.action_accepted()
