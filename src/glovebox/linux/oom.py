@@ -73,7 +73,6 @@ class OomWatch:
                 self._opened = True
 
     def close(self) -> None:
-        """Close them; from now on no kills are reported."""
         self._counter = self._log = -1
         for close in self._closing:
             close()
@@ -212,7 +211,6 @@ def _names(kills: list[Kill]) -> str:
 
 
 def _size(size: int) -> str:
-    """A number of bytes for people."""
     for unit, name in ((10**9, "GB"), (10**6, "MB")):
         if size >= unit:
             return f"{size / unit:.1f}".removesuffix(".0") + f" {name}"

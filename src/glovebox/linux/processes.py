@@ -69,7 +69,6 @@ class Process:
 
     @property
     def ended(self) -> bool:
-        """Whether it is a zombie."""
         return self.state in "ZX"
 
 
@@ -184,7 +183,6 @@ class ProcessTable:
         return self._processes.get(pid)
 
     def tree(self, roots: Iterable[int]) -> list[Process]:
-        """Processes and all their descendants."""
         found: dict[int, Process] = {}
         pending = list(roots)
         while pending:

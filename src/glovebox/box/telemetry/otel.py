@@ -88,7 +88,6 @@ class Sending:
     log_records: LogRecords | None = None
 
     def leave_logs(self) -> None:
-        """Send no more log lines."""
         if self.log_records is not None:
             _LOGGER.removeHandler(self.log_records)
 

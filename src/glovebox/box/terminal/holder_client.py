@@ -80,7 +80,6 @@ class HeldChannel:
         self._holder.send(wire.RESIZE, self.number, wire.fields(rows, columns))
 
     async def close(self) -> None:
-        """End the shell and everything it started."""
         if self._holder.connected and not self.closed.is_set():
             self._holder.send(wire.CLOSE, self.number)
             with contextlib.suppress(TimeoutError):
@@ -90,7 +89,6 @@ class HeldChannel:
         self._end_receiver(None)
 
     def resume(self, held: wire.HeldTerminal) -> None:
-        """Continue with the state of the shell in the holder."""
         for start, path in held.segments:
             self.files.begin_segment(start, path)
         self.confirm(held.ends)
@@ -324,7 +322,6 @@ class HolderClient(asyncio.Protocol):
             self._give_up()
 
     async def _recover(self) -> None:
-        """Reconnect to the holder and its shells, or give up."""
         try:
             held = await self._find()
         except (StartupError, OSError) as error:

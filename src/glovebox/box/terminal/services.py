@@ -70,7 +70,6 @@ class KeptProcess:
             self.exited.set_result(status)
 
     def signal(self, number: int) -> None:
-        """Send a signal to its group."""
         if self.pid and not self.exited.done():
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.pid, number)
@@ -80,7 +79,6 @@ class KeptProcess:
         return await self._keeper.threads.run(self._tail, most) if self._channel else ""
 
     async def close(self) -> None:
-        """End it and everything it started."""
         if self._closing is None:
             self._closing = asyncio.create_task(self._close())
         await asyncio.shield(self._closing)
@@ -195,7 +193,6 @@ class ProcessKeeper:
         await asyncio.gather(*(process.close() for process in list(self._processes.values())))
 
     async def forget(self, name: str) -> None:
-        """Remove the files of a process."""
         self._processes.pop(name, None)
         await self.threads.run(self._state.forget_kept, name)
 

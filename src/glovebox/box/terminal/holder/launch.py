@@ -78,7 +78,6 @@ class HolderProcess:
         self.connection.sendall(wire.frame(wire.BEGIN, 0, wire.fields(*arguments)))
 
     def close(self) -> None:
-        """Disconnect, and wait for its end."""
         self.connection.close()
         self.process.wait()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import struct
 import time
 from _operator import _compare_digest
@@ -51,8 +52,9 @@ class Listener:
     descriptor with that directory's lock. A server that lives has the lock, so no other can replace it.
     """
 
-    def __init__(self, directory: str, secret: str) -> None:
+    def __init__(self, directory: str, secret: str, poll: select.poll) -> None:
         self._secret = secret.encode()
+        self._poll = poll
         lock = os.stat(os.path.join(directory, LOCK))
         self._lock = (lock.st_dev, lock.st_ino)
         self._address = os.path.join(directory, SOCKET)
@@ -65,34 +67,33 @@ class Listener:
         os.chdir("/")
         self._listener.listen(_MOST_CANDIDATES)
         self._listener.setblocking(False)
+        poll.register(self._listener.fileno(), select.POLLIN)
 
-    def fileno(self) -> int:
-        return self._listener.fileno()
+    def handle(self, descriptor: int) -> sockets.socket | None:
+        """Handle a descriptor that is readable; returns the connection of the next server, if it is that."""
+        if descriptor == self._listener.fileno():
+            self._accept()
+        elif descriptor in self._candidates:
+            return self._receive(descriptor)
+        return None
 
-    def accept(self) -> tuple[int, list[int]]:
-        """Accept a connection: its descriptor, or -1, and those of the connections closed in exchange."""
+    def _accept(self) -> None:
         try:
             descriptor, _ = self._listener._accept()  # type: ignore[attr-defined]
         except OSError:  # it is closed already, or there are no descriptors left
-            return -1, []
+            return
         connection = sockets.socket(fileno=descriptor)
         peer = connection.getsockopt(sockets.SOL_SOCKET, sockets.SO_PEERCRED, _CREDENTIALS.size)
         if _CREDENTIALS.unpack(peer)[1] not in (0, os.geteuid()):
             connection.close()
-            return -1, []
+            return
         connection.setblocking(False)
-        excess = list(self._candidates)[: len(self._candidates) - _MOST_CANDIDATES + 1]
-        for oldest in excess:
-            self.dismiss(oldest)
+        for oldest in list(self._candidates)[: len(self._candidates) - _MOST_CANDIDATES + 1]:
+            self._remove(oldest).close()
         self._candidates[descriptor] = Candidate(connection)
-        return descriptor, excess
+        self._poll.register(descriptor, select.POLLIN)
 
-    def knows(self, descriptor: int) -> bool:
-        """Whether this is a connection that has not proved itself."""
-        return descriptor in self._candidates
-
-    def receive(self, descriptor: int) -> sockets.socket | None:
-        """Receive from a connection; returns it if it is the next server's."""
+    def _receive(self, descriptor: int) -> sockets.socket | None:
         candidate = self._candidates[descriptor]
         try:
             data, rights, _, _ = candidate.connection.recvmsg(
@@ -109,29 +110,31 @@ class Listener:
         frames = candidate.frames.feed(data)
         if not frames and data and candidate.frames.size <= _LONGEST:
             return None
-        del self._candidates[descriptor]
+        self._remove(descriptor)
         if not (frames and frames[0][0] == wire.HELLO and self._proved(frames[0][2], candidate.lock)):
             candidate.close()
             return None
         candidate.forget_lock()
         return candidate.connection
 
-    def late(self) -> list[int]:
-        """The connections that have exceeded their time."""
-        now = time.monotonic()
-        return [descriptor for descriptor, one in self._candidates.items() if now >= one.deadline]
+    def _remove(self, descriptor: int) -> Candidate:
+        self._poll.unregister(descriptor)
+        return self._candidates.pop(descriptor)
 
-    def dismiss(self, descriptor: int) -> None:
-        self._candidates.pop(descriptor).close()
+    def close_late(self) -> None:
+        """Close the connections that have exceeded their time."""
+        now = time.monotonic()
+        for descriptor, candidate in list(self._candidates.items()):
+            if now >= candidate.deadline:
+                self._remove(descriptor).close()
 
     @property
     def deadline(self) -> float | None:
-        """When the next connection is late."""
         return min((one.deadline for one in self._candidates.values()), default=None)
 
     def close(self) -> None:
         for descriptor in list(self._candidates):
-            self.dismiss(descriptor)
+            self._remove(descriptor).close()
         self._listener.close()
         try:
             os.unlink(self._address)

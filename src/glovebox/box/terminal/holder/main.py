@@ -41,6 +41,7 @@ class Holder:
 
     def __init__(
         self,
+        poll: select.poll,
         listener: Listener | None,
         *,
         patience: float,
@@ -52,7 +53,7 @@ class Holder:
         self._open_source = open_source
         self._terminals: dict[int, HolderTerminal] = {}
         self._by_descriptor: dict[int, HolderTerminal] = {}
-        self._poll = select.poll()
+        self._poll = poll
         self._server: sockets.socket | None = None
         self._frames = wire.Frames()
         self._outbox = bytearray()
@@ -72,8 +73,6 @@ class Holder:
             signals.signal(ignored, signals.SIG_IGN)
         self._poll.register(self._wakeup, _IN)
         self._listener = listener
-        if listener is not None:
-            self._poll.register(listener.fileno(), _IN)
 
     def serve(self, server: sockets.socket) -> None:
         """Hold terminals until it has to quit; begins with a server that is already connected."""
@@ -106,23 +105,13 @@ class Holder:
         elif descriptor == self._wakeup:
             os.read(self._wakeup, 4096)
             self._reap()
-        elif self._listener is not None and descriptor == self._listener.fileno():
-            arrived, gone = self._listener.accept()
-            for one in gone:
-                self._unregister(one)
-            if arrived >= 0:
-                self._poll.register(arrived, _IN)
-        elif self._listener is not None and self._listener.knows(descriptor):
-            server = self._listener.receive(descriptor)
-            if not self._listener.knows(descriptor):
-                self._unregister(descriptor)
-            if server is not None:
-                self._greet(server)
         elif self._server is not None and descriptor == self._server.fileno():
             if event & _OUT:
                 self._flush()
             if event & ~_OUT:
                 self._receive()
+        elif self._listener is not None and (server := self._listener.handle(descriptor)) is not None:
+            self._greet(server)
 
     def _wait(self) -> float | None:
         """Milliseconds until something is due."""
@@ -145,9 +134,7 @@ class Holder:
                 self._exit(terminal)
         self._end([terminal for terminal in due if terminal.closing])
         if self._listener is not None:
-            for descriptor in self._listener.late():
-                self._unregister(descriptor)
-                self._listener.dismiss(descriptor)
+            self._listener.close_late()
         if self._abandoned is not None and now >= self._abandoned + self._patience:
             self._abandoned = None
             self._quit()
@@ -425,8 +412,9 @@ def main() -> None:
         def open_source(spec: ShellSpec) -> ShellTerminal:
             return Pty(spec) if spec.plain else tmux.open(spec)
 
-    listener = Listener(directory, secret) if float(patience) else None
-    holder = Holder(listener, patience=float(patience), keep=int(keep), open_source=open_source)
+    poll = select.poll()
+    listener = Listener(directory, secret, poll) if float(patience) else None
+    holder = Holder(poll, listener, patience=float(patience), keep=int(keep), open_source=open_source)
     try:
         holder.serve(server)
     finally:

@@ -44,7 +44,6 @@ class Pty:
 
     @property
     def pid(self) -> int:
-        """The shell's process id, which is also its session's."""
         return self._pid
 
     def fileno(self) -> int:
@@ -82,7 +81,6 @@ class Pty:
             return len(data)  # no process will read it
 
     def resize(self, rows: int, columns: int) -> None:
-        """Change the size; the foreground program gets SIGWINCH."""
         _set_size(self._master, rows, columns)
 
     def status(self) -> int | None:

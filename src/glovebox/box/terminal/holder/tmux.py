@@ -84,7 +84,6 @@ class TmuxServer:
             _discard(path)
 
     def attend(self, command: list[str], stdin: int, stdout: int) -> int:
-        """Start a client that stays connected."""
         client = _spawn(command, stdin, stdout)
         self._clients.add(client)
         return client
@@ -164,7 +163,6 @@ class TmuxSource:
 
     @property
     def pid(self) -> int:
-        """The shell's process id, which is also its session's."""
         return self._pid
 
     def fileno(self) -> int:
@@ -281,7 +279,6 @@ class TmuxSource:
 
 
 def _commands(spec: ShellSpec, path: str) -> list[str]:
-    """What the client of a new shell has tmux do."""
     size = ["-x", str(spec.columns), "-y", str(spec.rows)]
     names = ["-s", spec.name, "-n", os.path.basename(spec.arguments[0])]
     keeper = ["/bin/sh", "-c", _KEEPER, sys.executable, control_mode.__file__, path]

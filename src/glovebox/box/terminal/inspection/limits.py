@@ -204,7 +204,6 @@ def _shared_with_others(process: Process) -> int:
 
 
 def _size(value: float) -> str:
-    """A number of bytes for people."""
     for unit, name in ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")):
         if value >= unit:
             return f"{value / unit:.1f}".removesuffix(".0") + f" {name}"

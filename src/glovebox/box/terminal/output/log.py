@@ -108,7 +108,6 @@ class LogFiles:
 
     @property
     def begin(self) -> int:
-        """The first offset of the log."""
         return self._segments[0][0] if self._segments else 0
 
     def close(self) -> None:

@@ -124,7 +124,6 @@ class Journal:
 
     @property
     def overgrown(self) -> bool:
-        """Whether it is time to compact it."""
         return self._file is not None and self._file.size > COMPACT_BYTES and self._late is None
 
     def append(self, entry: Entry) -> None:
@@ -198,7 +197,6 @@ class Story(msgspec.Struct):
 
     @property
     def cwd(self) -> str:
-        """The last known working directory."""
         reports = [entry.report for entry in self.ended.values() if entry.report]
         return next(
             (report.working_dir for report in reversed(reports) if report.working_dir), self.opened.cwd
@@ -206,7 +204,6 @@ class Story(msgspec.Struct):
 
     @property
     def log_end(self) -> int:
-        """The last known end of the log."""
         ends = [start + length for entry in self.ended.values() for start, length in entry.extents]
         shells = [self.identity.position] if self.identity else []
         return max([0, *ends, *shells, *(entry.position for entry in self.began.values())])

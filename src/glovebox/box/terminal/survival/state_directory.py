@@ -75,14 +75,12 @@ class StateDirectory:
         return path
 
     def sessions(self) -> list[str]:
-        """The names of all sessions with a directory."""
         try:
             return sorted(os.listdir(os.path.join(self.path, _SESSIONS)))
         except FileNotFoundError:
             return []
 
     def forget(self, name: str) -> None:
-        """Remove the directory of a session."""
         shutil.rmtree(os.path.join(self.path, _SESSIONS, name), ignore_errors=True)
 
     def discard(self, name: str, why: str) -> None:
@@ -100,7 +98,6 @@ class StateDirectory:
         return path
 
     def forget_kept(self, name: str) -> None:
-        """Remove the directory of such a process."""
         shutil.rmtree(os.path.join(self.path, _KEPT, name), ignore_errors=True)
 
     def close(self) -> None:
@@ -119,7 +116,6 @@ class StateDirectory:
                 self._inspect_owners(parent)
 
     def _inspect_owners(self, parent: str) -> None:
-        """Inspect the directories of all sessions, or of all processes."""
         for entry in list(os.scandir(parent)):
             wrong = state_files.problem_of(entry.stat(follow_symlinks=False), kind=stat.S_IFDIR)
             if wrong or not _NAME.fullmatch(entry.name):
