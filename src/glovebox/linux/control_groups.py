@@ -23,17 +23,15 @@ class ControlGroup(NamedTuple):
     def find(cls, proc: str, controller: str) -> ControlGroup | None:
         """The group of this process for a controller, in the version that has the controller."""
         groups = _own_groups(proc)
-        for mount in _mounts(proc):
-            path = groups.get("" if mount.unified else controller)
-            if path is None or not (mount.unified or controller in mount.controllers):
+        for unified, root, point, controllers in _mounts(proc):
+            path = groups.get("" if unified else controller)
+            if path is None or not (unified or controller in controllers):
                 continue
             # A container sees its own group as the root of the mount.
-            inside = os.path.relpath(path, mount.root) if path.startswith(mount.root) else "."
-            directory = os.path.normpath(os.path.join(mount.point, inside))
-            if not os.path.isdir(directory):
-                directory = mount.point
-            group = cls(directory, mount.point, mount.unified)
-            if not mount.unified or controller in group.read("cgroup.controllers", "").split():
+            inside = os.path.relpath(path, root) if path.startswith(root) else "."
+            directory = os.path.normpath(os.path.join(point, inside))
+            group = cls(directory if os.path.isdir(directory) else point, point, unified)
+            if not unified or controller in group.read("cgroup.controllers", "").split():
                 return group
         return None
 
@@ -85,23 +83,19 @@ def cpu_limit(proc: str = "/proc") -> float | None:
     return min(limits, default=None)
 
 
-class _Mount(NamedTuple):
-    root: str
-    point: str
-    unified: bool
-    controllers: tuple[str, ...]
+def _mounts(proc: str) -> list[tuple[bool, str, str, list[str]]]:
+    """Mounts of control groups: whether of version 2, root, mount point, and controllers of version 1.
 
-
-def _mounts(proc: str) -> list[_Mount]:
-    """Where control groups are mounted, version 1 first: a controller is in one version only."""
+    Version 1 comes first: a controller is in one version only.
+    """
     found = []
     for line in read_file(os.path.join(proc, "self/mountinfo")).decode("utf-8", "replace").splitlines():
         first, _, last = line.partition(" - ")
         fields, (kind, *options) = first.split(), (last.split() or [""])
         if len(fields) >= 5 and kind in ("cgroup", "cgroup2"):
-            controllers = tuple(options[-1].split(",")) if options else ()
-            found.append(_Mount(fields[3], fields[4], kind == "cgroup2", controllers))
-    return sorted(found, key=lambda mount: mount.unified)
+            controllers = options[-1].split(",") if options else []
+            found.append((kind == "cgroup2", fields[3], fields[4], controllers))
+    return sorted(found, key=lambda mount: mount[0])
 
 
 def _own_groups(proc: str) -> dict[str, str]:

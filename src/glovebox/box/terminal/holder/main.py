@@ -10,8 +10,7 @@ from glovebox.box.terminal.holder import process_tree, wire
 from glovebox.box.terminal.holder.lean import signals, sockets
 from glovebox.box.terminal.holder.listener import Listener
 from glovebox.box.terminal.holder.log import Log
-from glovebox.box.terminal.holder.pty import Pty
-from glovebox.box.terminal.holder.terminal import HolderTerminal, ShellTerminal
+from glovebox.box.terminal.holder.terminal import HolderTerminal, Pty, ShellTerminal
 from glovebox.box.terminal.holder.wire import ShellSpec
 from glovebox.linux import processes
 from glovebox.linux.processes import Process
