@@ -56,8 +56,6 @@ class Holder:
         self._server: sockets.socket | None = None
         self._frames = wire.Frames()
         self._outbox = bytearray()
-        #: The socket's buffer is full.
-        self._full = False
         self._abandoned: float | None = None
         #: Terminals to close before the next wait.
         self._dismissed: list[HolderTerminal] = []
@@ -297,7 +295,6 @@ class Holder:
         self._server = server
         self._frames = wire.Frames()
         self._outbox.clear()
-        self._full = False
         self._abandoned = None
         self._poll.register(server.fileno(), _IN)
         held = [terminal.describe() for terminal in self._terminals.values() if not terminal.closing]
@@ -365,14 +362,10 @@ class Holder:
             while self._outbox:
                 del self._outbox[: self._server.send(self._outbox)]
         except BlockingIOError:
-            self._full = True
-            self._poll.register(self._server.fileno(), _IN | _OUT)
-            return
+            pass
         except OSError:
             return  # it is gone, which reading handles
-        if self._full:
-            self._full = False
-            self._poll.register(self._server.fileno(), _IN)
+        self._poll.register(self._server.fileno(), _IN | _OUT if self._outbox else _IN)
 
     def _send_news(self) -> None:
         """Send the ends of the logs; while the server does not read, only the newest is kept for it."""

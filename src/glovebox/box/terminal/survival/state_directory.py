@@ -58,7 +58,7 @@ class StateDirectory:
             raise StartupError(f"The state directory {path} cannot be used: {error}") from error
         try:
             self._inspect()
-            os.makedirs(os.path.join(self.path, _SESSIONS), 0o700, exist_ok=True)
+            self._make(_SESSIONS)
         except OSError as error:
             os.close(self.lock)
             raise StartupError(f"The state directory {path} cannot be used: {error}") from error
@@ -70,9 +70,7 @@ class StateDirectory:
 
     def session(self, name: str) -> str:
         """The directory of a session, made if missing."""
-        path = os.path.join(self.path, _SESSIONS, name)
-        os.makedirs(path, 0o700, exist_ok=True)
-        return path
+        return self._make(_SESSIONS, name)
 
     def sessions(self) -> list[str]:
         try:
@@ -93,7 +91,10 @@ class StateDirectory:
 
     def kept(self, name: str) -> str:
         """The directory of a process of another plugin, made if missing."""
-        path = os.path.join(self.path, _KEPT, name)
+        return self._make(_KEPT, name)
+
+    def _make(self, *names: str) -> str:
+        path = os.path.join(self.path, *names)
         os.makedirs(path, 0o700, exist_ok=True)
         return path
 
