@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import os
 
+from glovebox.linux.processes import read_stat, stat_fields
+
 #: Variables that are shown neither to commands nor by the system: keys, and the headers that collectors want.
 SECRET_VARIABLES = frozenset(
     {
@@ -21,7 +23,7 @@ SECRET_VARIABLES = frozenset(
 #: Begins the variables of plugins, which may be secrets too: `GLOVEBOX_PLUGIN_JUPYTER_KERNEL`.
 PLUGIN_PREFIX = "GLOVEBOX_PLUGIN_"
 
-#: The field of `/proc/self/stat` where the environment begins, counted behind the program's name.
+#: The field of `/proc/self/stat` with the address of the environment, counted behind the program's name.
 _ENV_START = 47
 #: From the kernel's `prctl.h`.
 _PR_SET_DUMPABLE = 4
@@ -40,8 +42,7 @@ def erase_secrets() -> bool:
     try:
         with open("/proc/self/environ", "rb") as file:
             block = file.read()
-        with open("/proc/self/stat", "rb") as file:
-            begin = int(file.read().rpartition(b")")[2].split()[_ENV_START])
+        begin = int(stat_fields(read_stat("self"))[_ENV_START])
         with open("/proc/self/mem", "r+b", buffering=0) as memory:
             offset = 0
             for entry in block.split(b"\0"):
@@ -51,11 +52,7 @@ def erase_secrets() -> bool:
                 offset += len(entry) + 1
         with open("/proc/self/environ", "rb") as file:
             left = file.read().split(b"\0")
-    except (
-        OSError,
-        ValueError,
-        IndexError,
-    ):  # not Linux, or a sandbox that does not show a process its memory
+    except (OSError, ValueError, IndexError):  # not Linux, or a process cannot read its own memory here
         return False
     return not any(is_secret(os.fsdecode(entry.partition(b"=")[0])) for entry in left)
 

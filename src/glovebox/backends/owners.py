@@ -1,4 +1,4 @@
-"""Who started a box, so that boxes can be told whose client is gone."""
+"""The owner of a box: the process that started it. Boxes of clients that have ended can be removed."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ import os
 import platform
 from pathlib import Path
 
+from glovebox.linux.processes import Process, pid_namespace, read_stat
+
 _MACHINE_ID = "/etc/machine-id"
 _BOOT_ID = "/proc/sys/kernel/random/boot_id"
-_PID_NAMESPACE = "/proc/self/ns/pid"
 
 
 def this_process() -> str:
@@ -29,14 +30,12 @@ def is_gone(owner: str) -> bool | None:
 
 
 def start_of(pid: int) -> str | None:
-    """When a process began, which tells it from a later one of the same number; None if it has ended."""
+    """The start time of a process, which identifies it together with its id; None if it has ended."""
     try:
-        status = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+        process = Process(pid, read_stat(pid))
     except (FileNotFoundError, ProcessLookupError):
         return None if Path("/proc/self/stat").exists() else _start_elsewhere(pid)
-    # The name comes second, in parentheses, and may have anything in it.
-    fields = status.rpartition(")")[2].split()
-    return None if fields[0] in ("Z", "X") else fields[19]
+    return None if process.ended else str(process.started)
 
 
 def _start_elsewhere(pid: int) -> str | None:
@@ -66,10 +65,7 @@ def _boot() -> str:
 
 def _namespace() -> str:
     """Which processes this one can see: containers of one machine count theirs apart."""
-    try:
-        return os.readlink(_PID_NAMESPACE).strip("pid:[]")
-    except OSError:
-        return "0"
+    return pid_namespace().strip("pid:[]") or "0"
 
 
 def _read(path: str) -> str:

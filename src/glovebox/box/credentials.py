@@ -43,8 +43,8 @@ _NUMBERS = {
 #: Of all other machines that Linux runs on.
 _GENERIC_NUMBERS = _Numbers(159, 149, 147)
 
-#: What such a thread can still do as root: change its user (back), and end processes. Among the others are
-#: rights that lead past the modes of files, such as that to look into any process by /proc.
+#: Such a thread can still change its user (back), and end processes. The other capabilities are dropped: some
+#: bypass the modes of files, such as that to read any process through /proc.
 _KEPT_CAPABILITIES = 1 << 5 | 1 << 6 | 1 << 7
 _CAPABILITY_VERSION = 0x20080522
 
@@ -96,7 +96,7 @@ def identity_of(user_id: int) -> Identity:
 def own_rights() -> contextlib.AbstractContextManager[None]:
     """The server's own rights for a moment, in a thread that has assumed a user; else nothing changes.
 
-    For what is no business of the user's: modules that are imported late may lie where only root can read.
+    For files that are not the user's: modules that are imported late may be readable by root only.
     """
     become = _thread.become
     return _UNCHANGED if become is None else _as_server(become, _thread.user)
@@ -118,7 +118,7 @@ def _numbers() -> _Numbers:
 
 
 def _set(change: Callable[[int], int], value: int) -> bool:
-    """Set an id by a function that returns the former one and never fails: asking again tells its effect."""
+    """Set an id with a function that returns the former one and never fails; returns whether it worked."""
     change(value)
     return change(-1) == value
 

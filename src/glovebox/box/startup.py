@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
+from glovebox.linux import processes
 from glovebox.protocol.base import Message
 
 State = Literal["running", "done", "failed"]
@@ -83,10 +84,6 @@ class Startup:
 
 
 def _process_age() -> float:
-    """Seconds since the process began, on Linux; else 0."""
-    try:
-        with open("/proc/self/stat", encoding="ascii", errors="replace") as file:
-            ticks = int(file.read().rpartition(")")[2].split()[19])
-        return max(0.0, time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK"))
-    except (OSError, AttributeError, ValueError, IndexError):
-        return 0.0
+    """Seconds since the start of this process; 0 where that is unknown."""
+    own = processes.read(os.getpid())
+    return max(0.0, processes.uptime() - own.started / processes.TICKS_PER_SECOND) if own else 0.0

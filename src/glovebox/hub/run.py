@@ -10,7 +10,6 @@ import time
 from collections.abc import AsyncIterator, Callable
 
 from glovebox import settings as box_settings
-from glovebox.box.descriptors import raise_limit
 from glovebox.box.startup import Startup
 from glovebox.box.threads import Threads
 from glovebox.hub.app import create_hub_app
@@ -18,6 +17,7 @@ from glovebox.hub.registry import Registry
 from glovebox.hub.sockets import LARGEST, Sockets
 from glovebox.hub.state import StateDir
 from glovebox.hub.windows import Windows
+from glovebox.linux.limits import raise_limit
 from glovebox.protocol.window import Window
 from glovebox.secret_environment import forbid_inspection
 from glovebox.server import port

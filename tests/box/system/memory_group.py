@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from glovebox.box.oom import FIRST_NAMESPACE
+from glovebox.linux.oom import FIRST_NAMESPACE
 from tests.support.running import wait_until
 
 ROOT = Path("/sys/fs/cgroup")

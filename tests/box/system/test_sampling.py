@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from glovebox.box.system import processes, samples
-from glovebox.box.system.samples import Baseline, Sampler
+from glovebox.box.system.samples import Baseline, Sampler, command_line
+from glovebox.linux.processes import ProcessTable
 from glovebox.protocol.system import ProcessUse, SystemSample
 from tests.support.running import wait_until
 
@@ -138,8 +138,8 @@ def test_descendants_of_other_roots_belong_to_the_box_too() -> None:
 def test_a_long_command_line_is_cut(tmp_path: Path) -> None:
     with process("sleep", *["1000"] * 300) as long:
         wait_until(lambda: Path(f"/proc/{long.pid}/comm").read_text() == "sleep\n", what="the program")
-        found = next(one for one in processes.tree([long.pid]) if one.pid == long.pid)
-        command = processes.command_line(found)
+        found = next(one for one in ProcessTable().tree([long.pid]) if one.pid == long.pid)
+        command = command_line(found)
     assert command.startswith("sleep 1000 1000 ")
     assert len(command) == 200
 
@@ -147,57 +147,9 @@ def test_a_long_command_line_is_cut(tmp_path: Path) -> None:
 def test_a_zombie_has_a_name_and_a_state() -> None:
     with process("true") as ended:
         wait_until(
-            lambda: [one.state for one in processes.tree([ended.pid])] == ["Z"], what="the end of the process"
+            lambda: [one.state for one in ProcessTable().tree([ended.pid])] == ["Z"],
+            what="the end of the process",
         )
-        (found,) = processes.tree([ended.pid])
-        assert (processes.command_line(found), processes.state(found)) == ("[true]", "zombie")
-
-
-# Limits of control groups, which are files.
-
-
-def group(root: Path, version: int, controller: str, own: dict[str, str], above: dict[str, str]) -> str:
-    """A `proc` whose process is in a group inside another."""
-    proc, top = root / "proc", root / "cgroup"
-    (proc / "self").mkdir(parents=True)
-    (top / "outer" / "own").mkdir(parents=True)
-    kind = f"cgroup cgroup rw,{controller}" if version == 1 else "cgroup2 cgroup2 rw"
-    (proc / "self" / "mountinfo").write_text(f"35 31 0:32 / {top} rw - {kind}\n")
-    name = controller if version == 1 else ""
-    (proc / "self" / "cgroup").write_text(f"{1 if version == 1 else 0}:{name}:/outer/own\n")
-    for directory, files in ((top / "outer" / "own", own), (top / "outer", above)):
-        for file, text in {"cgroup.controllers": controller, **files}.items():
-            (directory / file).write_text(f"{text}\n")
-    return str(proc)
-
-
-def test_the_memory_limit_of_version_2_is_the_tightest_above(tmp_path: Path) -> None:
-    own = {"memory.max": "max", "memory.current": "1000"}
-    above = {"memory.max": "5000000", "memory.current": "2000"}
-    found = samples.group_memory(group(tmp_path, 2, "memory", own, above))
-    assert found is not None
-    assert (found.limit, found.used) == (5_000_000, 2_000)
-
-
-def test_the_memory_limit_of_version_1_is_known(tmp_path: Path) -> None:
-    own = {"memory.limit_in_bytes": "4000000", "memory.usage_in_bytes": "1000"}
-    above = {"memory.limit_in_bytes": str((1 << 63) - 4096), "memory.usage_in_bytes": "2000"}
-    found = samples.group_memory(group(tmp_path, 1, "memory", own, above))
-    assert found is not None
-    assert (found.limit, found.used) == (4_000_000, 1_000)
-
-
-def test_without_a_limit_none_is_told(tmp_path: Path) -> None:
-    unlimited = {"memory.max": "max", "memory.current": "1000", "cpu.max": "max 100000"}
-    assert samples.group_memory(group(tmp_path / "a", 2, "memory", unlimited, {})) is None
-    assert samples.cpu_limit(group(tmp_path / "b", 2, "cpu", unlimited, {})) is None
-    assert samples.cpu_limit(group(tmp_path / "c", 1, "cpu", {"cpu.cfs_quota_us": "-1"}, {})) is None
-    assert samples.cpu_limit(str(tmp_path)) is None
-    most = {"memory.limit_in_bytes": str((1 << 63) - 4096), "memory.usage_in_bytes": "1000"}
-    assert samples.group_memory(group(tmp_path / "d", 1, "memory", most, most)) is None
-
-
-def test_the_cpu_limit_is_told_in_cores(tmp_path: Path) -> None:
-    assert samples.cpu_limit(group(tmp_path / "a", 2, "cpu", {"cpu.max": "150000 100000"}, {})) == 1.5
-    one = {"cpu.cfs_quota_us": "50000", "cpu.cfs_period_us": "100000"}
-    assert samples.cpu_limit(group(tmp_path / "b", 1, "cpu", one, {})) == 0.5
+        found = find(sampler(ended.pid).sample(100), ended.pid)
+        assert found is not None
+        assert (found.command, found.state) == ("[true]", "zombie")

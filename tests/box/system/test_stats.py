@@ -3,7 +3,10 @@ from __future__ import annotations
 import subprocess
 import sys
 
+from glovebox.box.events import EventLog
+from glovebox.box.executor import Call
 from glovebox.box.system.stats import Stats
+from glovebox.protocol.actions import FileReadAction
 
 
 def test_a_look_tells_what_the_process_uses() -> None:
@@ -26,7 +29,7 @@ def test_idle_time_begins_anew_with_every_action() -> None:
     stats = Stats()
     before = stats.look()
     assert before.idle_time == before.uptime
-    stats.action_accepted()
+    stats.started(FileReadAction(path="x"), Call("one", EventLog()))
     after = stats.look()
     assert after.idle_time < after.uptime
 

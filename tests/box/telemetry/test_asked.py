@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from glovebox.box.telemetry.otel_settings import asked_for, secrets
+from glovebox.box.telemetry.plugin import requested_signals, secrets
 
 ALL = {"traces": "http/protobuf", "metrics": "http/protobuf", "logs": "http/protobuf"}
 ENDPOINT = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:4318"}
@@ -31,7 +31,7 @@ ENDPOINT = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:4318"}
 def test_what_is_sent_is_what_the_standard_variables_say(
     variables: dict[str, str], expected: dict[str, str]
 ) -> None:
-    assert asked_for(variables) == expected
+    assert requested_signals(variables) == expected
 
 
 def test_headers_for_the_collector_are_secrets_in_each_way_they_can_be_written() -> None:

@@ -11,9 +11,8 @@ import pytest
 from glovebox.box.events import EventLog
 from glovebox.box.plugin import Context, Plugin, Services
 from glovebox.box.startup import Startup
-from glovebox.box.telemetry.instruments import LookFromThread
-from glovebox.box.telemetry.measurements import Measurements
-from glovebox.box.telemetry.snapshot import Looking
+from glovebox.box.telemetry.measurements import Measurements, Snapshots
+from glovebox.box.telemetry.otel_observers import ThreadSnapshots
 from glovebox.box.threads import Threads
 from glovebox.protocol.status import PluginInfo
 from glovebox.settings import Settings
@@ -69,16 +68,16 @@ class Host:
 
 
 async def test_what_several_plugins_count_under_one_name_is_added() -> None:
-    looking = Looking(Host(Good, Same).context, Measurements())
-    assert await looking.gauges() == {"sessions": 3, "pages_open": 0.5}
+    snapshots = Snapshots(Host(Good, Same).context, Measurements())
+    assert await snapshots.gauges() == {"sessions": 3, "pages_open": 0.5}
 
 
 async def test_a_plugin_that_cannot_count_costs_only_its_own_figures(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    looking = Looking(Host(Broken, Wordy, Good).context, Measurements())
+    snapshots = Snapshots(Host(Broken, Wordy, Good).context, Measurements())
     for _ in range(2):
-        assert await looking.gauges() == {"fine": 1, "sessions": 2, "pages_open": 0.5}
+        assert await snapshots.gauges() == {"fine": 1, "sessions": 2, "pages_open": 0.5}
     assert caplog.messages == [
         "gauges of plugin broken are not shown: nobody counted",
         "gauges of plugin wordy are not shown: 'not fine' cannot be the name of one",
@@ -86,14 +85,14 @@ async def test_a_plugin_that_cannot_count_costs_only_its_own_figures(
 
 
 async def test_a_thread_looks_through_the_event_loop() -> None:
-    looking = Looking(Host(Good).context, Measurements())
-    look = await asyncio.to_thread(LookFromThread(looking, asyncio.get_running_loop()))
+    snapshots = Snapshots(Host(Good).context, Measurements())
+    look = await asyncio.to_thread(ThreadSnapshots(snapshots, asyncio.get_running_loop()).take)
     assert look is not None
     assert [plugin.name for plugin in look.plugins] == ["good"]
 
 
 def test_a_thread_that_comes_after_the_event_loop_sees_nothing() -> None:
     loop = asyncio.new_event_loop()
-    looking = Looking(Host(Good).context, Measurements())
+    snapshots = Snapshots(Host(Good).context, Measurements())
     loop.close()
-    assert LookFromThread(looking, loop)() is None
+    assert ThreadSnapshots(snapshots, loop).take() is None

@@ -18,7 +18,8 @@ from opentelemetry.trace import SpanKind, StatusCode, get_current_span
 from glovebox import tracing
 from glovebox.box.events import EventLog
 from glovebox.box.executor import Call, Executor, Outcome
-from glovebox.box.telemetry.otel import LogRecords, Spans
+from glovebox.box.telemetry.otel import LogRecords
+from glovebox.box.telemetry.otel_observers import Spans
 from glovebox.errors import ActionError
 from glovebox.logs import Mask
 from glovebox.protocol.actions import FileReadAction, FileWriteAction

@@ -17,10 +17,11 @@ from pathlib import Path
 from msgspec import structs
 
 from glovebox.backends.process import bubblewrap
-from glovebox.backends.process.process_tree import MARK, status_of
+from glovebox.backends.process.process_tree import MARK
 from glovebox.backends.process.records import BoxDirectory, BoxRecord, Known
 from glovebox.backends.serve_command import serve_arguments
 from glovebox.errors import BoxDied, NotSupported
+from glovebox.linux import processes
 from glovebox.secret_environment import is_secret
 from glovebox.settings.host import SANDBOX_PREFIX, HostSettings
 from glovebox.settings.secrets import SECRETS_DESCRIPTOR, hand_over
@@ -263,8 +264,8 @@ def _take_leave(pid: int) -> None:
 
 
 def _known(pid: int) -> Known:
-    process = status_of(pid)
-    return Known(pid=pid, start=process.start if process else "")
+    process = processes.read(pid)
+    return Known(pid=pid, start=str(process.started) if process else "")
 
 
 def _first(descriptor: int) -> Known | None:

@@ -17,13 +17,13 @@ from glovebox.box.notebook.kernelspecs import PROCESS_PREFIX, Spec
 from glovebox.box.notebook.messages import NO_OUTPUT, ObservedOutput, content_of
 from glovebox.box.notebook.process import KernelContext
 from glovebox.box.notebook.supervisor import KernelState, Saved
-from glovebox.box.oom import OomWatch
 from glovebox.box.plugin import Context, Plugin
 from glovebox.box.supervised import end_unknown
 from glovebox.errors import BadKernel, KernelExists, NoSuchKernel, NotebookError, PluginFailed
 from glovebox.http import requests
 from glovebox.http.endpoints import Endpoint, Parameter, Reply, Socket
 from glovebox.http.responses import ErrorBody, json_response
+from glovebox.linux.oom import OomWatch
 from glovebox.protocol.actions import IPythonRunCellAction
 from glovebox.protocol.base import Message
 from glovebox.protocol.notebook import CellRecord, KernelInfo, KernelSpec

@@ -18,12 +18,12 @@ from glovebox.box.notebook import kernelspecs
 from glovebox.box.notebook.kernelspecs import Spec
 from glovebox.box.notebook.messages import Incoming, describe_status
 from glovebox.box.notebook.wire import ConnectionInfo, Wire
-from glovebox.box.oom import OomWatch
 from glovebox.box.services import Keeper, ServiceProcess
 from glovebox.box.shell import Shell
 from glovebox.box.supervised import keep_process, until_ready
 from glovebox.box.threads import Threads
 from glovebox.errors import NotebookError
+from glovebox.linux.oom import OomWatch
 
 if TYPE_CHECKING:
     from glovebox.box.notebook.supervisor import KernelState

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import os
+import pwd
 import time
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from glovebox.box.oom import ControlGroup
-from glovebox.box.system import processes
-from glovebox.box.system.processes import TICKS_PER_SECOND, ProcessSample
+from glovebox.linux import control_groups, processes
+from glovebox.linux.processes import TICKS_PER_SECOND, Process, ProcessTable, read_file, size_field
 from glovebox.protocol.system import (
     BoxProcesses,
     CpuUse,
@@ -22,23 +23,34 @@ from glovebox.protocol.system import (
     SystemSample,
 )
 
-#: The processes that everything else of the box descends from.
+#: Returns the processes that all others of the box descend from.
 Roots = Callable[[], Iterable[int]]
+#: Longer command lines are cut.
+_LONGEST_COMMAND = 200
+_STATES = {
+    "R": "running",
+    "S": "sleeping",
+    "D": "uninterruptible",
+    "T": "stopped",
+    "t": "traced",
+    "Z": "zombie",
+    "X": "dead",
+    "I": "idle",
+}
 
 
 class Baseline(NamedTuple):
-    """A moment that later ones are measured against."""
+    """The counters that a later sample is measured against."""
 
     at: float
     uptime_ticks: float
     counters: Counters
-    members: dict[tuple[int, int], ProcessSample]
+    members: dict[tuple[int, int], Process]
 
     @classmethod
     def take(cls, roots: Roots) -> Baseline:
-        found = processes.tree(roots())
-        members = {process.key: process for process in found}
-        return cls(time.monotonic(), processes.uptime_ticks(), counters(), members)
+        members = {process.key: process for process in ProcessTable().tree(roots())}
+        return cls(time.monotonic(), processes.uptime() * TICKS_PER_SECOND, counters(), members)
 
 
 class Sampler:
@@ -51,7 +63,7 @@ class Sampler:
         self._before = since
 
     def sample(self, top: int) -> SystemSample:
-        """Look now, and name so many processes. Blocks."""
+        """Sample now, with the `top` largest processes. Blocks."""
         before, now = self._before, Baseline.take(self._roots)
         self._before = now
         seconds = max(now.at - before.at, 1e-3)
@@ -93,7 +105,7 @@ def _cpu(old: Counters, new: Counters) -> CpuUse:
         per_core=[_share(busy, total) for busy, total in spent],
         load=[round(value, 2) for value in load],
         cores=os.cpu_count() or 1,
-        limit=cpu_limit(),
+        limit=control_groups.cpu_limit(),
     )
 
 
@@ -101,40 +113,65 @@ def _processes(before: Baseline, now: Baseline, top: int, memory: int) -> BoxPro
     used = {process.pid: _own_percent(process, before, now) for process in now.members.values()}
     cores = os.cpu_count() or 1
 
-    def weight(process: ProcessSample) -> float:
+    def weight(process: Process) -> float:
         """Its share of the machine, in CPU time and in memory."""
-        return used[process.pid] / 100 / cores + process.rss / (memory or 1)
+        return used[process.pid] / 100 / cores + process.resident / (memory or 1)
 
     largest = sorted(now.members.values(), key=weight, reverse=True)[:top]
     return BoxProcesses(
         count=len(now.members),
-        rss=sum(process.rss for process in now.members.values()),
+        rss=sum(process.resident for process in now.members.values()),
         cpu_percent=_total_percent(before, now),
         top=[_described(process, used[process.pid], now.uptime_ticks) for process in largest],
     )
 
 
-def _described(process: ProcessSample, percent: float, uptime_ticks: float) -> ProcessUse:
+def _described(process: Process, percent: float, uptime_ticks: float) -> ProcessUse:
     return ProcessUse(
         pid=process.pid,
         parent=process.parent,
         name=process.name,
-        command=processes.command_line(process),
-        user=processes.user(process),
-        rss=process.rss,
+        command=command_line(process),
+        user=_user(process),
+        rss=process.resident,
         cpu_percent=round(percent, 1),
         threads=process.threads,
-        state=processes.state(process),
+        state=_STATES.get(process.state, process.state),
         age=round(max(0.0, uptime_ticks - process.started) / TICKS_PER_SECOND, 2),
     )
 
 
-def _own_percent(process: ProcessSample, before: Baseline, now: Baseline) -> float:
+def command_line(process: Process) -> str:
+    """The command line of a process, cut if it is long; kernel threads and zombies have a name only."""
+    # Some have megabytes of arguments.
+    data = read_file(f"/proc/{process.pid}/cmdline", 4 * _LONGEST_COMMAND + 1)
+    words = data.rstrip(b"\0").split(b"\0")
+    text = " ".join(word.decode("utf-8", "replace") for word in words) or f"[{process.name}]"
+    return text if len(text) <= _LONGEST_COMMAND else f"{text[: _LONGEST_COMMAND - 1]}…"
+
+
+def _user(process: Process) -> str:
+    """The name of the user a process runs as; empty if it has ended."""
+    try:
+        return _user_name(os.stat(f"/proc/{process.pid}").st_uid)
+    except OSError:
+        return ""
+
+
+@functools.lru_cache(maxsize=1000)
+def _user_name(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:  # an id without an account
+        return str(uid)
+
+
+def _own_percent(process: Process, before: Baseline, now: Baseline) -> float:
     """The CPU time of one process since the last sample, or since its start if that was later."""
     earlier = before.members.get(process.key)
     begin = before.uptime_ticks if earlier else process.started
     ticks = process.ticks - (earlier.ticks if earlier else 0)
-    # Both are told in ticks; what was started less than one ago has no age yet.
+    # A process that was started less than a tick ago has no age yet.
     return max(0.0, 100 * ticks / max(now.uptime_ticks - begin, 1.0))
 
 
@@ -146,7 +183,7 @@ def _total_percent(before: Baseline, now: Baseline) -> float:
     spent = sum(
         process.ticks + process.waited_ticks
         for process in now.members.values()
-        # One that was there before and belonged to somebody else brings its past along.
+        # A process that was not of the box before has an earlier CPU time, which does not count.
         if process.key in before.members or process.started >= int(before.uptime_ticks)
     )
     spent -= sum(process.ticks + process.waited_ticks for process in before.members.values())
@@ -162,14 +199,12 @@ def _share(busy: int, total: int) -> float:
 
 
 _SECTOR = 512
-#: What these devices do is counted again for the disks below them, or is no disk at all.
+#: Devices whose traffic is also counted for the disks below them, or that are no disks.
 _NO_DISKS = ("dm-", "loop", "md", "ram", "zram")
-#: Version 1 of control groups says "no limit" with the largest number of pages there can be.
-_NO_LIMIT = 1 << 60
 
 
 class Counters(NamedTuple):
-    """What only ever grows: CPU time in ticks, busy and in all, by core, and bytes."""
+    """Counters of the machine: ticks of CPU time, busy and in all, by core, and bytes."""
 
     cores: list[tuple[int, int]]
     disk_read: int
@@ -178,30 +213,27 @@ class Counters(NamedTuple):
     sent: int
 
 
-def counters(proc: str = "/proc") -> Counters:
+def counters() -> Counters:
     """Read all counters."""
-    read, written = _disk_bytes(proc)
-    received, sent = _network_bytes(proc)
-    return Counters(_core_times(proc), read, written, received, sent)
+    read, written = _disk_bytes()
+    received, sent = _network_bytes()
+    return Counters(_core_times(), read, written, received, sent)
 
 
-def memory(proc: str = "/proc") -> MemoryUse:
+def memory() -> MemoryUse:
     """The memory of the machine, and of the control group that limits the box."""
-    sizes: dict[str, int] = {}
-    for line in _lines(f"{proc}/meminfo"):
-        name, _, rest = line.partition(":")
-        words = rest.split()
-        sizes[name] = int(words[0]) * 1024 if words else 0
-    total, available = sizes.get("MemTotal", 0), sizes.get("MemAvailable", 0)
-    used = total - available
+    sizes = read_file("/proc/meminfo")
+    total, available = size_field(sizes, b"MemTotal"), size_field(sizes, b"MemAvailable")
+    used, swap = total - available, size_field(sizes, b"SwapTotal")
+    limit = control_groups.memory_limit()
     return MemoryUse(
         total=total,
         available=available,
         used=used,
         percent=_percent(used, total),
-        swap_total=sizes.get("SwapTotal", 0),
-        swap_used=sizes.get("SwapTotal", 0) - sizes.get("SwapFree", 0),
-        group=group_memory(proc),
+        swap_total=swap,
+        swap_used=swap - size_field(sizes, b"SwapFree"),
+        group=GroupMemory(limit=limit.limit, used=limit.used) if limit else None,
     )
 
 
@@ -217,38 +249,11 @@ def disk(path: str) -> DiskUse:
     return DiskUse(path=path, total=total, used=used, free=free, percent=_percent(used, used + free))
 
 
-def group_memory(proc: str = "/proc") -> GroupMemory | None:
-    """The tightest limit on the box's memory, and what counts against it; None without a limit."""
-    own = ControlGroup.find(proc, "memory")
-    limited: list[GroupMemory] = []
-    for group in own.above() if own else ():
-        limit = _number(group.file("memory.max", "memory.limit_in_bytes"))
-        if limit is not None and limit < _NO_LIMIT:
-            used = _number(group.file("memory.current", "memory.usage_in_bytes")) or 0
-            limited.append(GroupMemory(limit=limit, used=used))
-    return min(limited, key=lambda group: group.limit - group.used, default=None)
-
-
-def cpu_limit(proc: str = "/proc") -> float | None:
-    """How many cores the box may use by its control group; None without a limit."""
-    own = ControlGroup.find(proc, "cpu")
-    limits: list[float] = []
-    for group in own.above() if own else ():
-        if group.unified:
-            quota, _, period = "".join(_lines(group.file("cpu.max", ""))).partition(" ")
-        else:
-            quota = "".join(_lines(group.file("", "cpu.cfs_quota_us")))
-            period = "".join(_lines(group.file("", "cpu.cfs_period_us")))
-        if quota.isdigit() and period.isdigit() and int(period):
-            limits.append(int(quota) / int(period))
-    return min(limits, default=None)
-
-
-def _core_times(proc: str) -> list[tuple[int, int]]:
+def _core_times() -> list[tuple[int, int]]:
     times = []
-    for line in _lines(f"{proc}/stat"):
+    for line in read_file("/proc/stat").splitlines():
         name, *fields = line.split()
-        if name.startswith("cpu") and name != "cpu":
+        if name.startswith(b"cpu") and name != b"cpu":
             # User, nice, system, idle, waiting for disks, interrupts, stolen; guests are in user already.
             values = [int(field) for field in fields[:8]]
             total = sum(values)
@@ -256,47 +261,34 @@ def _core_times(proc: str) -> list[tuple[int, int]]:
     return times
 
 
-def _disk_bytes(proc: str) -> tuple[int, int]:
+def _disk_bytes() -> tuple[int, int]:
     read = written = 0
     disks = _disks()
-    for line in _lines(f"{proc}/diskstats"):
+    for line in read_file("/proc/diskstats").splitlines():
         fields = line.split()
-        if fields[2] in disks:
+        if fields[2].decode() in disks:
             read += int(fields[5]) * _SECTOR
             written += int(fields[9]) * _SECTOR
     return read, written
 
 
 def _disks() -> set[str]:
-    """The disks as a whole; partitions are not among these."""
+    """The names of whole disks, without their partitions."""
     try:
         return {name for name in os.listdir("/sys/block") if not name.startswith(_NO_DISKS)}
     except OSError:
         return set()
 
 
-def _network_bytes(proc: str) -> tuple[int, int]:
+def _network_bytes() -> tuple[int, int]:
     received = sent = 0
-    for line in _lines(f"{proc}/net/dev")[2:]:
-        name, _, rest = line.partition(":")
+    for line in read_file("/proc/net/dev").splitlines()[2:]:
+        name, _, rest = line.partition(b":")
         fields = rest.split()
-        if name.strip() != "lo":
+        if name.strip() != b"lo":
             received += int(fields[0])
             sent += int(fields[8])
     return received, sent
-
-
-def _lines(path: str) -> list[str]:
-    try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read().splitlines()
-    except OSError:
-        return []
-
-
-def _number(path: str) -> int | None:
-    text = "".join(_lines(path))
-    return int(text) if text.isdigit() else None
 
 
 def _percent(part: int, whole: int) -> float:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 #: The unit in which the system counts what is read and written.
 _BLOCK = 512
-#: CPU time is told in hundredths of a second; over less than this nothing can be said of it.
+#: CPU time has a resolution of a hundredth of a second; shorter intervals are not measured.
 _SHORTEST = 0.1
 
 
@@ -44,7 +44,7 @@ class Io(Message):
 
 
 class Resources(Message):
-    """One look at the machine."""
+    """A sample of the machine."""
 
     cpu_percent: float
     memory: Memory
@@ -53,7 +53,7 @@ class Resources(Message):
 
 
 class ServerInfo(Message):
-    """How long the box runs, how long nothing was asked of it, and what it uses."""
+    """How long the box has run, how long it was idle, and what it uses."""
 
     uptime: float
     idle_time: float
@@ -61,8 +61,8 @@ class ServerInfo(Message):
 
 
 class Stats:
-    """Samples the server process. CPU is measured since the last look, with the first one since the process
-    began, so no look has to wait.
+    """Samples the server process. CPU is measured since the last sample, or at first since the process
+    began, so no sample has to wait.
     """
 
     def __init__(self) -> None:
@@ -72,30 +72,36 @@ class Stats:
         #: When CPU was last measured, in seconds since 1970, the CPU time by then, and what it came to.
         self._measured = (0.0, 0.0, 0.0)
 
-    def action_accepted(self) -> None:
-        """Note that something was asked of the box just now."""
+    # As an observer of actions: they count when they begin and when they end, so a long one is no idleness.
+
+    def started(self, action: Action[Any], call: Call) -> None:
+        self.last_action = time.time()
+
+    def finished(self, outcome: Outcome) -> None:
         self.last_action = time.time()
 
     def look(self) -> ServerInfo:
-        """Sample now. Blocking, but only for the time of a few reads below /proc."""
+        """Sample now. Blocks for the time of a few reads below /proc."""
         import psutil
 
         if self._process is None:
             self._process = psutil.Process()
-        process = self._process
-        now = time.time()
+        process, now = self._process, time.time()
+        disk = psutil.disk_usage("/")
+        # The counters of `/proc/self/io`, which a process that is not dumpable cannot open itself.
+        usage = resource.getrusage(resource.RUSAGE_SELF)
         with process.oneshot():
             memory = process.memory_info()
             resources = Resources(
                 cpu_percent=self._cpu_percent(process, now),
                 memory=Memory(rss=memory.rss, vms=memory.vms, percent=float(process.memory_percent())),
-                disk=self._disk(),
-                io=self._io(),
+                disk=Disk(total=disk.total, used=disk.used, free=disk.free, percent=float(disk.percent)),
+                io=Io(read_bytes=usage.ru_inblock * _BLOCK, write_bytes=usage.ru_oublock * _BLOCK),
             )
         return ServerInfo(uptime=now - self.created, idle_time=now - self.last_action, resources=resources)
 
     def _cpu_percent(self, process: psutil.Process, now: float) -> float:
-        """The share of one core. Two looks at the same time tell the same."""
+        """The share of one core. Two samples at the same time have the same."""
         at, before, percent = self._measured
         if not at:
             at = process.create_time()
@@ -106,29 +112,3 @@ class Stats:
         percent = round(max(0.0, 100 * (used - before) / max(now - at, _SHORTEST)), 1)
         self._measured = now, used, percent
         return percent
-
-    @staticmethod
-    def _disk() -> Disk:
-        import psutil
-
-        usage = psutil.disk_usage("/")
-        return Disk(total=usage.total, used=usage.used, free=usage.free, percent=float(usage.percent))
-
-    @staticmethod
-    def _io() -> Io:
-        """The counters of `/proc/self/io`, which a process that nobody may look into cannot open itself."""
-        usage = resource.getrusage(resource.RUSAGE_SELF)
-        return Io(read_bytes=usage.ru_inblock * _BLOCK, write_bytes=usage.ru_oublock * _BLOCK)
-
-
-class LastAction:
-    """Actions count when they begin and when they end, so a long one is not taken for idleness."""
-
-    def __init__(self, stats: Stats) -> None:
-        self._stats = stats
-
-    def started(self, action: Action[Any], call: Call) -> None:
-        self._stats.action_accepted()
-
-    def finished(self, outcome: Outcome) -> None:
-        self._stats.action_accepted()

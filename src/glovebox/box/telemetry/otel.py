@@ -1,24 +1,20 @@
-"""OpenTelemetry. Import this only when it is asked for: it loads the SDK.
+"""Sends traces, metrics and logs with OpenTelemetry. Importing this loads the SDK.
 
-The SDK reads its variables itself, but for headers: secrets have left the environment. Whatever it sends, it
-sends from threads of its own; a collector that is away costs memory up to the limits of its queues, and
-nothing else.
+The SDK reads its variables itself, but for headers: secrets have been removed from the environment. It sends
+from threads of its own; an unreachable collector costs memory, up to the limits of its queues.
 """
 
 from __future__ import annotations
 
 import importlib
 import logging
-import re
 import socket
 import time
 from collections.abc import Callable, Iterable, Mapping
-from contextvars import Token
 from dataclasses import dataclass, field
 from typing import Any
 
 from opentelemetry._logs import LogRecord, SeverityNumber
-from opentelemetry.context import Context, attach, detach, get_current
 from opentelemetry.sdk._logs import LoggerProvider
 from opentelemetry.sdk._logs.export import BatchLogRecordProcessor
 from opentelemetry.sdk.metrics import MeterProvider
@@ -26,67 +22,55 @@ from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
 from opentelemetry.sdk.resources import OTELResourceDetector, Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
-from opentelemetry.trace import Span, SpanKind, StatusCode, get_current_span, set_span_in_context
-from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 from opentelemetry.util.re import parse_env_headers
 
 import glovebox
 from glovebox import tracing
-from glovebox.box.executor import Call, Observer, Outcome
-from glovebox.box.telemetry.instruments import Instruments, LookFromThread
-from glovebox.box.telemetry.measurements import input_bytes, result_of, text_bytes
-from glovebox.box.telemetry.otel_settings import Signal, headers
-from glovebox.errors import GloveboxError
+from glovebox.box.executor import Observer
+from glovebox.box.telemetry.otel_observers import Instruments, Spans, ThreadSnapshots
 from glovebox.logs import Mask
-from glovebox.protocol.base import Action, Observation
-from glovebox.protocol.observations import ErrorObservation
 
-#: How long nothing is said of a complaint that was told.
+log = logging.getLogger(__name__)
+#: The logger above all others of the box.
+_LOGGER = logging.getLogger(glovebox.__name__)
+#: How long a warning of the SDK is not logged again.
 SILENCE_SECONDS = 600.0
 _LONGEST = 300
 
 
 class Complaints(logging.Handler):
-    """Stands between the SDK's log and ours."""
+    """Passes warnings of the SDK on to our log, without repetitions and secrets."""
 
     def __init__(self, mask: Mask, silence: float = SILENCE_SECONDS) -> None:
         super().__init__(logging.WARNING)
         self._mask = mask
         self._silence = silence
-        self._told: dict[str, float] = {}
+        self._logged: dict[str, float] = {}
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Tell it, unless it was told."""
         exporting = record.name.startswith("opentelemetry.exporter")
-        # An exporter says the same in many words: of each attempt, of each signal, of each batch.
+        # Exporters log one problem in many ways: for each attempt, each signal, each batch.
         kind = "exporter" if exporting else record.msg
         now = time.monotonic()
-        if now - self._told.get(kind, -self._silence) < self._silence:
+        if now - self._logged.get(kind, -self._silence) < self._silence:
             return
-        self._told[kind] = now
-        said = self._mask(record.getMessage())[:_LONGEST]
-        if exporting:
-            log.warning("Telemetry is not delivered: %s", said)
-        else:
-            log.warning("OpenTelemetry: %s", said)
+        self._logged[kind] = now
+        prefix = "Telemetry is not delivered" if exporting else "OpenTelemetry"
+        log.warning("%s: %s", prefix, self._mask(record.getMessage())[:_LONGEST])
 
     def listen(self) -> None:
-        """Take over the SDK's log, for good: its threads may have something to say after they were ended."""
+        """Take over the SDK's log, for good: its threads may log something after they were ended."""
         logger = logging.getLogger("opentelemetry")
         logger.handlers = [self]
         logger.propagate = False
 
-
-log = logging.getLogger(__name__)
-#: The logger above all others of the box.
-_LOGGER = logging.getLogger(glovebox.__name__)
 
 #: Where each protocol has its exporters, and what to install for it.
 _PROTOCOLS = {
     "http/protobuf": ("opentelemetry.exporter.otlp.proto.http", "opentelemetry-exporter-otlp-proto-http"),
     "grpc": ("opentelemetry.exporter.otlp.proto.grpc", "opentelemetry-exporter-otlp-proto-grpc"),
 }
-_EXPORTERS: Mapping[Signal, tuple[str, str]] = {
+_EXPORTERS = {
     "traces": ("trace_exporter", "OTLPSpanExporter"),
     "metrics": ("metric_exporter", "OTLPMetricExporter"),
     "logs": ("_log_exporter", "OTLPLogExporter"),
@@ -95,38 +79,33 @@ _EXPORTERS: Mapping[Signal, tuple[str, str]] = {
 
 @dataclass(slots=True)
 class Sending:
-    """What is sent, and how that is ended."""
+    """The signals that are sent, and how that is ended."""
 
-    signals: list[Signal] = field(default_factory=list)
+    signals: list[str] = field(default_factory=list)
     observers: list[Observer] = field(default_factory=list)
-    #: Each sends what is left, as long as that takes. They may be called in threads, at the same time.
+    #: Each sends the rest of a signal, however long that takes. They may be called in threads, in parallel.
     shutdowns: list[Callable[[], None]] = field(default_factory=list)
     log_records: LogRecords | None = None
 
     def leave_logs(self) -> None:
-        """Take no more log lines."""
         if self.log_records is not None:
             _LOGGER.removeHandler(self.log_records)
 
 
 def open_sending(
-    asked: Mapping[Signal, str],
-    variables: Mapping[str, str],
-    look: LookFromThread,
-    gauges: Iterable[str],
-    mask: Mask,
+    requested: Mapping[str, tuple[str, str]], snapshots: ThreadSnapshots, gauges: Iterable[str], mask: Mask
 ) -> Sending:
-    """Set up what is asked for, as far as it can be; what cannot be is said in the log. Blocking."""
+    """Set up the requested signals, each given with protocol and headers; failures are logged. Blocks."""
     Complaints(mask).listen()
     sending = Sending()
     resource = _resource()
-    for signal, protocol in asked.items():
+    for signal, (protocol, headers) in requested.items():
         try:
-            exporter = _exporter(signal, protocol, headers(variables, signal))
+            exporter = _exporter(signal, protocol, headers)
             if signal == "traces":
                 _send_traces(sending, exporter, resource)
             elif signal == "metrics":
-                _send_metrics(sending, exporter, resource, look, gauges)
+                _send_metrics(sending, exporter, resource, snapshots, gauges)
             else:
                 _send_logs(sending, exporter, resource, mask)
         except ImportError:
@@ -147,12 +126,12 @@ def _send_traces(sending: Sending, exporter: Any, resource: Resource) -> None:
 
 
 def _send_metrics(
-    sending: Sending, exporter: Any, resource: Resource, look: LookFromThread, gauges: Iterable[str]
+    sending: Sending, exporter: Any, resource: Resource, snapshots: ThreadSnapshots, gauges: Iterable[str]
 ) -> None:
     reader = PeriodicExportingMetricReader(exporter)
     provider = MeterProvider([reader], resource=resource, shutdown_on_exit=False)
-    # Told before the span has ended, so that an example of a duration can name its trace.
-    sending.observers.insert(0, Instruments(provider, look, gauges))
+    # Before the span ends, so that an exemplar of a duration can name its trace.
+    sending.observers.insert(0, Instruments(provider, snapshots, gauges))
     sending.shutdowns.append(provider.shutdown)
 
 
@@ -165,7 +144,7 @@ def _send_logs(sending: Sending, exporter: Any, resource: Resource, mask: Mask) 
 
 
 def _resource() -> Resource:
-    """Who sends; what the standard variables say wins."""
+    """The attributes of this service; the standard variables have priority."""
     own = {
         "service.name": "glovebox",
         "service.version": glovebox.__version__,
@@ -174,21 +153,21 @@ def _resource() -> Resource:
     return Resource.create(own).merge(OTELResourceDetector().detect())
 
 
-def _exporter(signal: Signal, protocol: str, shown: str) -> Any:
-    """What sends a signal, and shows these headers.
+def _exporter(signal: str, protocol: str, headers: str) -> Any:
+    """The SDK's exporter for a signal.
 
     Raises:
         ImportError: it is not installed.
-        ValueError: there is none for that protocol, or a variable has a value that cannot be used.
+        ValueError: there is none for that protocol, or a variable has an invalid value.
     """
     if protocol not in _PROTOCOLS:
         raise ValueError(f"{protocol!r} is not known here; there are {' and '.join(_PROTOCOLS)}")
     module, name = _EXPORTERS[signal]
     exporter = getattr(importlib.import_module(f"{_PROTOCOLS[protocol][0]}.{module}"), name)
-    return exporter(headers=parse_env_headers(shown, liberal=True) or None)
+    return exporter(headers=parse_env_headers(headers, liberal=True) or None)
 
 
-#: What is said here is mostly that the collector cannot be reached.
+#: Messages of this package are not sent: most say that the collector is unreachable.
 _OWN = __name__.rpartition(".")[0]
 _SEVERITIES = (
     (logging.CRITICAL, SeverityNumber.FATAL),
@@ -200,7 +179,7 @@ _SEVERITIES = (
 
 
 class LogRecords(logging.Handler):
-    """A logging handler that gives lines to OpenTelemetry; it shows no more than standard error does."""
+    """A logging handler that sends log lines with OpenTelemetry, with the same masks as standard error."""
 
     def __init__(self, provider: LoggerProvider, mask: Mask) -> None:
         super().__init__()
@@ -209,114 +188,33 @@ class LogRecords(logging.Handler):
         self._formatter = logging.Formatter()
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Queue a line. What traces it comes from the context it was written in."""
+        """Queue a line. The SDK adds the trace of the current context."""
         if record.name.startswith(_OWN):
             return
         try:
-            self._provider.get_logger(record.name).emit(self._made_of(record))
-        except (TypeError, ValueError):  # a line whose parts do not fit must not fail whoever wrote it
+            self._provider.get_logger(record.name).emit(self._convert(record))
+        except (TypeError, ValueError):  # arguments that do not fit must not fail the caller
             self.handleError(record)
 
-    def _made_of(self, record: logging.LogRecord) -> LogRecord:
+    def _convert(self, record: logging.LogRecord) -> LogRecord:
         attributes: dict[str, str] = {}
         if request_id := tracing.request_id.get():
             attributes["glovebox.request.id"] = request_id
         if record.exc_info and record.exc_info[0] is not None:
             attributes["exception.type"] = record.exc_info[0].__name__
-            attributes["exception.stacktrace"] = self._shown(self._formatter.formatException(record.exc_info))
+            attributes["exception.stacktrace"] = self._clean(self._formatter.formatException(record.exc_info))
         return LogRecord(
             timestamp=int(record.created * 1e9),
             severity_text=record.levelname,
             severity_number=_severity(record.levelno),
-            body=self._shown(record.getMessage()),
+            body=self._clean(record.getMessage()),
             attributes=attributes,
         )
 
-    def _shown(self, text: str) -> str:
+    def _clean(self, text: str) -> str:
         """Masked, and as text that can be sent: odd file names are not valid Unicode."""
         return self._mask(text).encode("utf-8", "replace").decode("utf-8")
 
 
 def _severity(level: int) -> SeverityNumber:
     return next((severity for least, severity in _SEVERITIES if level >= least), SeverityNumber.TRACE)
-
-
-#: Whatever else is given for a name was not chosen as one.
-_NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
-
-Attributes = dict[str, str | int | float | bool]
-
-
-class Spans:
-    """An observer that begins and ends spans."""
-
-    def __init__(self, provider: TracerProvider) -> None:
-        self._tracer = provider.get_tracer(glovebox.__name__, glovebox.__version__)
-        self._propagator = TraceContextTextMapPropagator()
-        self._open: dict[Call, tuple[Span, Token[Context]]] = {}
-
-    def started(self, action: Action[Any], call: Call) -> None:
-        """Begin a span, below the one the caller named or the action that asked for this one."""
-        inner = get_current_span().get_span_context().is_valid
-        context = get_current()
-        if not inner and (parent := tracing.traceparent.get()):
-            context = self._propagator.extract({"traceparent": parent}, context)
-        kind = SpanKind.INTERNAL if inner else SpanKind.SERVER
-        span = self._tracer.start_span(action.action, context, kind, _beginning(action, call))
-        self._open[call] = span, attach(set_span_in_context(span))
-
-    def finished(self, outcome: Outcome) -> None:
-        opened = self._open.pop(outcome.call, None)
-        if opened is None:  # it began before spans did
-            return
-        span, token = opened
-        if span.is_recording():
-            span.set_attributes(_end(outcome.call, outcome.observation, outcome.error))
-            if problem := _problem(outcome.observation, outcome.error):
-                span.set_attribute("error.type", problem)
-                span.set_status(StatusCode.ERROR)
-        span.end()
-        detach(token)
-
-
-def _beginning(action: Action[Any], call: Call) -> Attributes:
-    attributes: Attributes = {
-        "glovebox.action.id": call.id,
-        "glovebox.action.kind": action.action,
-        "glovebox.input.bytes": input_bytes(action),
-    }
-    if request_id := tracing.request_id.get():
-        attributes["glovebox.request.id"] = request_id
-    if call.resumed:
-        attributes["glovebox.action.resumed"] = True
-    for where in ("session", "kernel"):
-        name = getattr(action, where, None)
-        if isinstance(name, str) and _NAME.fullmatch(name):
-            attributes[f"glovebox.{where}"] = name
-    return attributes
-
-
-def _end(call: Call, observation: Observation | None, error: GloveboxError | None) -> Attributes:
-    attributes: Attributes = {"glovebox.action.result": result_of(observation, error)}
-    if observation is not None:
-        attributes["glovebox.output.bytes"] = text_bytes(observation.content)
-    if call.command is not None:
-        command = call.command
-        attributes["glovebox.session"] = command.session
-        attributes["glovebox.command.id"] = command.id
-        attributes["glovebox.command.state"] = command.state
-        attributes["glovebox.command.output_bytes"] = command.output_bytes
-        if command.exit_code is not None:
-            attributes["process.exit.code"] = command.exit_code
-        if command.limit is not None:
-            attributes["glovebox.command.limited"] = True
-        if command.oom is not None:
-            attributes["glovebox.command.out_of_memory"] = True
-    return attributes
-
-
-def _problem(observation: Observation | None, error: GloveboxError | None) -> str:
-    """The code of what went wrong; empty if nothing did."""
-    if isinstance(observation, ErrorObservation):
-        return observation.error_id or observation.observation
-    return "" if observation is not None else result_of(observation, error)

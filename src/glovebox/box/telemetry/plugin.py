@@ -1,21 +1,22 @@
-"""The plugin that measures: always there, and quiet until somebody asks."""
+"""The telemetry plugin: `/metrics` for Prometheus, and signals for a collector of OpenTelemetry."""
 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
-from collections.abc import Iterable
+import threading
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from urllib.parse import unquote
 
 from starlette.requests import Request
 from starlette.responses import Response
 
+import glovebox
 from glovebox.box.executor import Call, Observer, Outcome
 from glovebox.box.plugin import Context, Plugin
-from glovebox.box.telemetry.measurements import Measurements
-from glovebox.box.telemetry.otel_settings import asked_for, secrets
-from glovebox.box.telemetry.prometheus import MEDIA_TYPE, Exposition
-from glovebox.box.telemetry.snapshot import Looking
+from glovebox.box.telemetry.measurements import BUCKETS, METRICS, Measurements, Snapshot, Snapshots
 from glovebox.box.threads import Threads
 from glovebox.errors import PluginFailed
 from glovebox.http.endpoints import Endpoint, Reply
@@ -24,12 +25,20 @@ from glovebox.logs import Mask
 from glovebox.protocol.base import Action
 
 if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+    from prometheus_client.core import Metric
+
     from glovebox.box.telemetry.otel import Sending
 
 log = logging.getLogger(__name__)
 
-#: How long the box waits, when it stops, for a collector to take what is left.
+#: How long a box that stops waits for the collector to take the last signals.
 FLUSH_SECONDS = 2.0
+_MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+_SIGNALS = ("traces", "metrics", "logs")
+_HTTP = "http/protobuf"
+#: Shorter values of headers would be found in any text.
+_SHORTEST_SECRET = 6
 
 
 class TelemetryPlugin(Plugin):
@@ -41,15 +50,14 @@ class TelemetryPlugin(Plugin):
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         self._measurements = Measurements()
-        self._looking = Looking(context, self._measurements)
-        self._exposition = Exposition()
-        self._asked = asked_for(context.settings.telemetry_variables)
+        self._snapshots = Snapshots(context, self._measurements)
+        self._exposition = _Exposition()
+        self._requested = requested_signals(context.settings.telemetry_variables)
         self._later = _Later()
         self._sending: Sending | None = None
 
     def observers(self) -> Iterable[Observer]:
-        """Who counts, and who traces if that is asked for."""
-        return [self._measurements, self._later] if self._asked else [self._measurements]
+        return [self._measurements, self._later] if self._requested else [self._measurements]
 
     def endpoints(self) -> Iterable[Endpoint]:
         return [
@@ -67,10 +75,10 @@ class TelemetryPlugin(Plugin):
         ]
 
     async def start(self) -> None:
-        """Begin to send, if that is asked for; that it cannot be done keeps no box from serving."""
-        if not self._asked:
+        """Begin to send, if that is configured; a box that cannot send serves all the same."""
+        if not self._requested:
             return
-        loop, gauges = asyncio.get_running_loop(), list(await self._looking.gauges())
+        loop, gauges = asyncio.get_running_loop(), list(await self._snapshots.gauges())
         try:
             self._sending = await self.context.threads.run(self._open, loop, gauges)
         except ImportError:
@@ -82,11 +90,10 @@ class TelemetryPlugin(Plugin):
             self._later.observers = tuple(self._sending.observers)
 
     async def health(self) -> dict[str, Any]:
-        """What is sent to a collector."""
         return {"sends": self._sending.signals if self._sending else []}
 
     async def stop(self) -> None:
-        """Send what is left, as far as the collector takes it in time."""
+        """Send the last signals, as far as the collector takes them in time."""
         sending, self._sending = self._sending, None
         self._later.observers = ()
         if sending is None or not sending.signals:
@@ -103,25 +110,30 @@ class TelemetryPlugin(Plugin):
             log.warning("The collector did not take the last telemetry in time; it is lost")
 
     def _open(self, loop: asyncio.AbstractEventLoop, gauges: list[str]) -> Sending:
-        from glovebox.box.telemetry import instruments, otel
+        from glovebox.box.telemetry import otel, otel_observers
 
         settings = self.context.settings
-        look = instruments.LookFromThread(self._looking, loop)
-        mask = Mask([settings.session_api_key, *secrets(settings.telemetry_variables)])
-        return otel.open_sending(self._asked, settings.telemetry_variables, look, gauges, mask)
+        variables = settings.telemetry_variables
+        mask = Mask([settings.session_api_key, *secrets(variables)])
+        snapshots = otel_observers.ThreadSnapshots(self._snapshots, loop)
+        signals = {
+            signal: (protocol, _exporter_variable(variables, "HEADERS", signal))
+            for signal, protocol in self._requested.items()
+        }
+        return otel.open_sending(signals, snapshots, gauges, mask)
 
     async def _metrics(self, request: Request) -> Response:
-        look = await self._looking.look()
+        taken = await self._snapshots.take()
         try:
-            text = await self.context.threads.run(self._exposition.render, look)
+            text = await self.context.threads.run(self._exposition.render, taken)
         except ImportError:
             missing = "Metrics need a package that is not installed: pip install prometheus-client"
             return error_response(501, PluginFailed(missing))
-        return Response(text, media_type=MEDIA_TYPE)
+        return Response(text, media_type=_MEDIA_TYPE)
 
 
 class _Later:
-    """Passes on to observers that are there only once the plugin has started."""
+    """Forwards to observers that are created when the plugin has started."""
 
     def __init__(self) -> None:
         self.observers: tuple[Observer, ...] = ()
@@ -133,3 +145,93 @@ class _Later:
     def finished(self, outcome: Outcome) -> None:
         for observer in self.observers:
             observer.finished(outcome)
+
+
+def requested_signals(variables: Mapping[str, str]) -> dict[str, str]:
+    """The signals to send according to the standard variables, each with its protocol.
+
+    For an exporter other than OTLP, the protocol is the name of the exporter.
+    """
+    if variables.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
+        return {}
+    requested: dict[str, str] = {}
+    for signal in _SIGNALS:
+        exporter = variables.get(f"OTEL_{signal.upper()}_EXPORTER", "").strip()
+        if exporter == "none" or not (exporter or _exporter_variable(variables, "ENDPOINT", signal)):
+            continue
+        if exporter in ("", "otlp"):
+            exporter = _exporter_variable(variables, "PROTOCOL", signal) or _HTTP
+        requested[signal] = exporter
+    return requested
+
+
+def _exporter_variable(variables: Mapping[str, str], what: str, signal: str) -> str:
+    """The variable for one signal, or else the one for all."""
+    own = variables.get(f"OTEL_EXPORTER_OTLP_{signal.upper()}_{what}", "").strip()
+    return own or variables.get(f"OTEL_EXPORTER_OTLP_{what}", "").strip()
+
+
+def secrets(variables: Mapping[str, str]) -> list[str]:
+    """The secrets in the variables: headers for the collector, which mostly contain a key."""
+    found = []
+    for name, value in variables.items():
+        if name.startswith("OTEL_EXPORTER_OTLP_") and name.endswith("HEADERS"):
+            shown = [part.partition("=")[2].strip() for part in value.split(",")]
+            found += [value, *shown, *map(unquote, shown)]
+    return [secret for secret in found if len(secret) >= _SHORTEST_SECRET]
+
+
+class _Exposition:
+    """Snapshots as Prometheus' text, written by its own library, which is loaded at the first request."""
+
+    def __init__(self) -> None:
+        self._registry: CollectorRegistry | None = None
+        self._lock = threading.Lock()
+        self._taken: Snapshot | None = None
+
+    def render(self, taken: Snapshot) -> bytes:
+        """A snapshot and the metrics of this process. Blocks.
+
+        Raises:
+            ImportError: the library is not installed.
+        """
+        import prometheus_client
+
+        with self._lock:  # against concurrent requests: the registry calls `collect` for the snapshot
+            if self._registry is None:
+                self._registry = prometheus_client.CollectorRegistry()
+                prometheus_client.ProcessCollector(registry=self._registry)
+                self._registry.register(self)
+            self._taken = taken
+            return prometheus_client.generate_latest(self._registry)
+
+    def collect(self) -> Iterator[Metric]:
+        """The metrics of the snapshot that is being rendered."""
+        from prometheus_client.core import (
+            CounterMetricFamily,
+            GaugeMetricFamily,
+            HistogramMetricFamily,
+            InfoMetricFamily,
+        )
+
+        taken = self._taken
+        if taken is None:
+            return
+        yield InfoMetricFamily("glovebox", "The box.", value={"version": glovebox.__version__})
+        for metric in METRICS:
+            kind = CounterMetricFamily if metric.kind == "counter" else GaugeMetricFamily
+            family = kind(metric.prometheus, metric.help, labels=metric.labels)
+            for labels, value in metric.values(taken):
+                family.add_metric(labels, value)
+            yield family
+        seconds = HistogramMetricFamily(
+            "glovebox_action_seconds", "How long actions took until they were answered.", labels=["action"]
+        )
+        for action, figures in taken.actions.items():
+            # Each range of Prometheus includes those before it.
+            counts = itertools.accumulate(figures.durations)
+            ranges = list(zip((*map(str, BUCKETS), "+Inf"), counts, strict=True))
+            seconds.add_metric([action], ranges, figures.seconds)
+        yield seconds
+        for name, value in taken.gauges.items():
+            yield GaugeMetricFamily(f"glovebox_{name}", "Counted by a plugin.", value=value)

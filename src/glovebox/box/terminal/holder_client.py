@@ -1,4 +1,4 @@
-"""The server's end of the holder: found or started, and the shells in it."""
+"""The server's connection to the holder, and its channels to the shells there."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from glovebox.box.services import Launched
 from glovebox.box.terminal.holder import launch, wire
 from glovebox.box.terminal.holder.launch import HolderProcess
 from glovebox.box.terminal.holder.main import ERROR_LOG
-from glovebox.box.terminal.holder.source import ShellSpec
+from glovebox.box.terminal.holder.wire import ShellSpec
 from glovebox.box.terminal.output.log import PIECE, LogFiles
 from glovebox.box.terminal.shell.channel import Receiver
 from glovebox.box.threads import Threads
@@ -28,19 +28,19 @@ _OTHER_VERSION = (
 )
 _REFUSED = "The process that holds the shells of {directory} does not let this server in; see {log}."
 _SILENT = "The process that holds the shells does not answer."
-#: How long a holder may take to say something.
+#: How long a holder may take to answer.
 _ANSWER_LIMIT = 10.0
-#: And how long to end a shell, or all that is left: together less than a plugin may take to stop.
+#: And how long to end one shell, or all: together less than a plugin may take to stop.
 _CLOSE_LIMIT = 6.0
 _END_LIMIT = 3.0
 
 
-class _TurnedAway(StartupError):
-    """The holder lets this server in no more."""
+class _Rejected(StartupError):
+    """The holder rejects this server."""
 
 
 class HeldChannel:
-    """A shell in the holder. Its output is read from the log on disk when there is news."""
+    """A shell in the holder. Its output is read from the log on disk when the holder sends news."""
 
     def __init__(
         self, holder: HolderClient, number: int, name: str, receiver: Receiver, files: LogFiles, position: int
@@ -57,13 +57,13 @@ class HeldChannel:
         self._ends: set[int] = set()
         self._reading = False
         self._hung_up = False
-        self._told = False
+        self._ended = False
         self._status: int | None = None
         self.opened: asyncio.Future[None] = holder.loop.create_future()
         self.closed = asyncio.Event()
 
     def write(self, data: bytes, token: str = "") -> None:
-        """Type something, once: each input has a number, and the holder takes no number twice."""
+        """Type bytes, once: each input has a number, and the holder takes no number twice."""
         self.inputs += 1
         number = wire.OFFSET.pack(self.inputs)
         if token:
@@ -73,25 +73,22 @@ class HeldChannel:
             self._holder.send(wire.INPUT, self.number, number + data)
 
     def confirmed(self, offset: int) -> bool:
-        """Whether the end mark at this place of the log was printed by the shell itself."""
+        """Whether the end mark at this offset of the log was printed by the shell itself."""
         return offset in self._ends
 
     def resize(self, rows: int, columns: int) -> None:
-        """Change the size of the terminal."""
         self._holder.send(wire.RESIZE, self.number, wire.fields(rows, columns))
 
     async def close(self) -> None:
-        """End the shell and everything it started."""
         if self._holder.connected and not self.closed.is_set():
             self._holder.send(wire.CLOSE, self.number)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_CLOSE_LIMIT):
                     await self.closed.wait()
         self.files.close()
-        self._tell_end(None)
+        self._end_receiver(None)
 
     def resume(self, held: wire.HeldTerminal) -> None:
-        """Learn how far the shell has come."""
         for start, path in held.segments:
             self.files.begin_segment(start, path)
         self.confirm(held.ends)
@@ -100,7 +97,7 @@ class HeldChannel:
             self._holder.loop.call_soon(self.exited, held.status)
 
     def confirm(self, ends: list[int]) -> None:
-        """The shell itself printed the end marks at these places."""
+        """The shell itself printed the end marks at these offsets."""
         self._ends.update(ends)
 
     def news(self, end: int) -> None:
@@ -109,13 +106,13 @@ class HeldChannel:
             self._read()
 
     def exited(self, status: int | None) -> None:
-        """The shell is gone; its last words come first."""
+        """The shell has ended; the receiver gets the rest of its output first."""
         self._hung_up, self._status = True, status
         if not self._reading:
             self._read()
 
     def _read(self) -> None:
-        """Hand on one piece; the rest waits for another turn of the event loop."""
+        """Pass one piece to the receiver; the rest waits for another turn of the event loop."""
         self._reading = False
         if self.position < self._end:
             try:
@@ -126,7 +123,7 @@ class HeldChannel:
             if data:
                 self.position += len(data)
                 self._receiver.received(data, offset)
-            else:  # the log does not reach back so far, or a part of it is lost: go on where it does
+            else:  # the log does not reach back so far, or a part of it is lost: continue after the gap
                 self.position = min(self.files.following(offset) or self._end, self._end)
                 log.error("%d bytes of output of %s are lost", self.position - offset, self.name)
                 self._receiver.received(b"", self.position)
@@ -134,11 +131,11 @@ class HeldChannel:
             self._reading = True
             self._holder.loop.call_soon(self._read)
         elif self._hung_up:
-            self._tell_end(self._status)
+            self._end_receiver(self._status)
 
-    def _tell_end(self, status: int | None) -> None:
-        if not self._told:
-            self._told = True
+    def _end_receiver(self, status: int | None) -> None:
+        if not self._ended:
+            self._ended = True
             self._receiver.hung_up(status)
 
 
@@ -156,22 +153,17 @@ class HolderClient(asyncio.Protocol):
         keep_log: int,
         launched: Launched | None = None,
     ) -> None:
-        """`lock` is a descriptor of the directory's lock, `program` the tmux to use, if it is to be tmux.
+        """`lock` is a descriptor of the directory's lock, `program` the path of tmux, or None for plain ptys.
 
-        `launched` is used when the first holder is needed.
+        `launched` becomes the first holder.
         """
         self.loop = asyncio.get_running_loop()
         self._directory = directory
         self._threads = threads
         self._lock = lock
-        #: Whether it can be found again when the connection is lost.
+        #: Whether the holder accepts another connection when this one is lost.
         self._lasting = patience > 0
-        self._arguments = [
-            str(patience),
-            str(keep_log),
-            "tmux" if program else "pty",
-            program or "",
-        ]
+        self._arguments = [str(patience), str(keep_log), "tmux" if program else "pty", program or ""]
         self._launched = launched
         self._process: subprocess.Popen[bytes] | None = None
         self._transport: asyncio.Transport | None = None
@@ -181,22 +173,21 @@ class HolderClient(asyncio.Protocol):
         self._lost = asyncio.Event()
         self._connecting = asyncio.Lock()
         self._recovery: asyncio.Task[None] | None = None
-        #: What is to be said when the connection is there again.
-        self._unsaid: list[bytes] = []
+        #: Frames to send when the connection is there again.
+        self._unsent: list[bytes] = []
         self._leaving = False
         self._error_log = os.path.join(directory, ERROR_LOG)
-        #: The number of the holder's process, whoever started it.
+        #: The process id of the holder.
         self.pid: int | None = None
-        #: What was heard of shells that the holder has and nobody here has connected yet.
+        #: Frames for terminals that have no channel yet.
         self._early: dict[int, list[tuple[bytes, bytes]]] = {}
 
     @property
     def connected(self) -> bool:
-        """Whether there is a holder."""
         return self._transport is not None
 
     async def find(self) -> list[wire.HeldTerminal]:
-        """Connect to a holder that is already there; what it holds, or nothing if there is none.
+        """Connect to a running holder; its terminals, or none without a holder.
 
         Raises:
             StartupError: it is of another version.
@@ -204,7 +195,7 @@ class HolderClient(asyncio.Protocol):
         async with self._connecting:
             try:
                 return await self._find() or []
-            except _TurnedAway as error:  # its secret or the lock was damaged: nobody can use it any more
+            except _Rejected as error:  # its secret or the lock was damaged, so it is of no use any more
                 log.error("%s", error)
                 return []
 
@@ -231,24 +222,24 @@ class HolderClient(asyncio.Protocol):
         try:
             await channel.opened
         except asyncio.CancelledError:
-            self.send(wire.CLOSE, number)  # nobody wants it any more
+            self.send(wire.CLOSE, number)
             raise
         return channel
 
     def adopt(
         self, held: wire.HeldTerminal, directory: str, receiver: Receiver, position: int
     ) -> HeldChannel:
-        """Connect a shell that the holder has; its output is told again from `position` on."""
+        """Connect a shell of the holder; the receiver gets its output from `position` on."""
         channel = HeldChannel(self, held.number, held.name, receiver, LogFiles(directory), position)
         channel.pid, channel.inputs = held.pid, held.inputs
         self._channels[held.number] = channel
         channel.resume(held)
         for kind, payload in self._early.pop(held.number, ()):
-            self.loop.call_soon(self._hear, kind, held.number, payload)
+            self.loop.call_soon(self._handle, kind, held.number, payload)
         return channel
 
     def end(self, held: wire.HeldTerminal) -> None:
-        """End a shell that nobody knows any more."""
+        """End a shell without a channel."""
         self.send(wire.CLOSE, held.number)
 
     async def close(self, *, keep: bool) -> None:
@@ -269,7 +260,7 @@ class HolderClient(asyncio.Protocol):
                 self._transport.abort()
                 launch.kill(pid)
         if self._process is not None and keep:
-            self._process.returncode = 0  # left on purpose: nobody here waits for its end
+            self._process.returncode = 0  # it stays, so `Popen` must not warn that it still runs
         elif self._process is not None:
             await self._threads.run(launch.wait_for, self._process)
 
@@ -288,7 +279,7 @@ class HolderClient(asyncio.Protocol):
     def _start(self) -> socket.socket:
         """Start a holder that outlives this process. Blocks."""
         if self._process is not None:
-            launch.wait_for(self._process)  # the one before, which is gone, or cannot be talked to
+            launch.wait_for(self._process)  # the one before, which has ended or does not answer
         launched, self._launched = self._launched, None
         if launched is None or launched.process.poll() is not None:
             launched = HolderProcess(self._directory)
@@ -300,46 +291,44 @@ class HolderClient(asyncio.Protocol):
         return launched.connection
 
     def send(self, kind: bytes, number: int = 0, payload: bytes = b"") -> None:
-        """Tell the holder something; one that is gone is told nothing."""
+        """Send a frame; without a holder it is dropped."""
         if self._transport is not None:
             self._transport.write(wire.frame(kind, number, payload))
         elif self._recovery is not None:
-            self._unsaid.append(wire.frame(kind, number, payload))
+            self._unsent.append(wire.frame(kind, number, payload))
 
-    # What the transport tells.
+    # Called by the transport.
 
     def data_received(self, data: bytes) -> None:
-        """Something came from the holder."""
         news: dict[int, bytes] = {}
         for kind, number, payload in self._frames.feed(data):
             if kind == wire.NEWS:
-                news[number] = payload  # the newest is enough: it has all that the one before had
+                news[number] = payload  # the newest contains all of the one before
                 continue
-            self._tell(news)
-            self._hear(kind, number, payload)
-        self._tell(news)
+            self._handle_news(news)
+            self._handle(kind, number, payload)
+        self._handle_news(news)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The holder is gone, and with it every shell; or only the way to it."""
+        """The holder has ended, or only the connection to it."""
         self._transport = None
         self._lost.set()
         if self._welcome is not None and not self._welcome.done():
             text = _REFUSED.format(directory=self._directory, log=self._error_log)
-            self._welcome.set_exception(_TurnedAway(text))
+            self._welcome.set_exception(_Rejected(text))
         elif self._lasting and not self._leaving and self._recovery is None:
             self._recovery = self.loop.create_task(self._recover())
         elif self._recovery is None:
             self._give_up()
 
     async def _recover(self) -> None:
-        """Find the holder again, and everything in it; or be without one."""
         try:
             held = await self._find()
         except (StartupError, OSError) as error:
             log.error("the process that holds the shells cannot be reached: %s", error)
             held = None
         self._recovery = None
-        unsaid, self._unsaid = self._unsaid, []
+        unsent, self._unsent = self._unsent, []
         if held is None:
             self._give_up()
             return
@@ -352,10 +341,10 @@ class HolderClient(asyncio.Protocol):
                 del self._channels[number]
                 self._end_channel(channel)
         if self._transport is not None:
-            self._transport.writelines(unsaid)
+            self._transport.writelines(unsent)
 
     def _give_up(self) -> None:
-        """Every shell is gone with the holder."""
+        """Report the end of every shell."""
         self.pid = None
         if not self._leaving:
             log.error("the process that held the shells has ended; see %s", self._error_log)
@@ -370,12 +359,12 @@ class HolderClient(asyncio.Protocol):
         elif not self._leaving:
             channel.exited(None)
 
-    def _tell(self, news: dict[int, bytes]) -> None:
+    def _handle_news(self, news: dict[int, bytes]) -> None:
         for number, payload in news.items():
-            self._hear(wire.NEWS, number, payload)
+            self._handle(wire.NEWS, number, payload)
         news.clear()
 
-    def _hear(self, kind: bytes, number: int, payload: bytes) -> None:
+    def _handle(self, kind: bytes, number: int, payload: bytes) -> None:
         channel = self._channels.get(number)
         if kind == wire.WELCOME and self._welcome is not None and not self._welcome.done():
             version, self.pid, held = wire.parse_welcome(payload)
@@ -393,7 +382,7 @@ class HolderClient(asyncio.Protocol):
             channel.news(end)
         elif kind == wire.OPENED:
             channel.pid = int(payload)
-            if not channel.opened.done():  # whoever asked for it may have gone
+            if not channel.opened.done():  # else its caller was cancelled
                 channel.opened.set_result(None)
         elif kind == wire.REFUSED:
             del self._channels[number]

@@ -19,8 +19,8 @@ from glovebox.box.terminal.account import Account
 from glovebox.box.terminal.commands import Command, Commands
 from glovebox.box.terminal.holder.main import TMUX_SOCKET
 from glovebox.box.terminal.holder.process_tree import MARK
-from glovebox.box.terminal.holder.source import ShellSpec
 from glovebox.box.terminal.holder.tmux import attach_command
+from glovebox.box.terminal.holder.wire import ShellSpec
 from glovebox.box.terminal.holder_client import HolderClient
 from glovebox.box.terminal.inspection.limits import problem
 from glovebox.box.terminal.output.buffer import COLUMNS, ROWS
@@ -369,7 +369,7 @@ class Terminal:
             columns=session.opened.columns,
             uid=account.uid if account.switch else None,
             gid=account.gid if account.switch else None,
-            groups=list(account.groups) if account.switch else None,
+            groups=account.groups if account.switch else (),
             token=token,
         )
         session.attach = self._attach(name)

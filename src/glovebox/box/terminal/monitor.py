@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 
-from glovebox.box.oom import Descendants, OomWatch
 from glovebox.box.terminal.commands import Command
 from glovebox.box.terminal.inspection.limits import Exceeded, Warden
 from glovebox.box.terminal.inspection.states import StateSample, look
@@ -13,6 +12,7 @@ from glovebox.box.terminal.inspection.usage import Meter
 from glovebox.box.terminal.shell.integration import EndReport
 from glovebox.box.terminal.shell.run import Run, ShellEnd
 from glovebox.box.threads import Threads
+from glovebox.linux.oom import Descendants, OomWatch
 from glovebox.protocol.terminal import Bill, Limits
 
 #: Most commands end before anybody looks.

@@ -1,4 +1,4 @@
-"""Processes beside the shells, owned by the same holder, so that they end and survive as shells do."""
+"""Processes of other plugins in the holder, where they survive the server as shells do."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ import msgspec
 
 from glovebox.box.terminal.account import Account
 from glovebox.box.terminal.holder.process_tree import MARK
-from glovebox.box.terminal.holder.source import ShellSpec
-from glovebox.box.terminal.holder.wire import HeldTerminal
+from glovebox.box.terminal.holder.wire import HeldTerminal, ShellSpec
 from glovebox.box.terminal.holder_client import HeldChannel, HolderClient
 from glovebox.box.terminal.survival.state_directory import StateDirectory
 from glovebox.box.threads import Threads
@@ -24,20 +23,20 @@ from glovebox.json_codec import json_decoder
 from glovebox.protocol.base import Message
 from glovebox.state_files import read_document, write_document
 
-#: Begins the names that such processes have in the holder.
+#: Prefix of their names in the holder.
 PREFIX = "kept-"
 _PLACE = "{directory}"
 _RECORD = "process.json"
-#: An input that is empty, not the terminal: nobody is there to type.
+#: With an empty standard input instead of the terminal.
 _WITHOUT_INPUT = ("/bin/sh", "-c", 'exec "$@" </dev/null', "sh")
-#: Input and output through pipes; the empty line says that both are open.
+#: With named pipes as standard input and output; the empty line is a sign that both are open.
 _WITH_PIPES = (
     "/bin/sh", "-c", 'exec <"$1/in" >"$1/out"; shift; echo; exec "$@"', "sh", _PLACE,
 )  # fmt: skip
 
 
 class _Record(Message):
-    """What the next server has to know."""
+    """The information on a process for the next server."""
 
     directory: str
 
@@ -61,28 +60,25 @@ class KeptProcess:
         return self._channel.pid if self._channel else 0
 
     def connect(self, channel: HeldChannel) -> None:
-        """Be the process behind a terminal of the holder."""
         self._channel = channel
 
     def received(self, data: bytes, offset: int) -> None:
-        """It printed something, which stays in the log."""
+        """Ignore output, which is in the log."""
 
     def hung_up(self, status: int | None) -> None:
         if not self.exited.done():
             self.exited.set_result(status)
 
     def signal(self, number: int) -> None:
-        """Send a signal to its group."""
         if self.pid and not self.exited.done():
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.pid, number)
 
     async def printed(self, most: int = 4096) -> str:
-        """The end of what it printed."""
+        """The last bytes of its output, as text."""
         return await self._keeper.threads.run(self._tail, most) if self._channel else ""
 
     async def close(self) -> None:
-        """End it and everything it started."""
         if self._closing is None:
             self._closing = asyncio.create_task(self._close())
         await asyncio.shield(self._closing)
@@ -107,7 +103,7 @@ class KeptProcess:
 
 
 class ProcessKeeper:
-    """Starts processes of one user in the holder, and finds those that an earlier server left there."""
+    """Starts processes of one user in the holder, and adopts those of an earlier server."""
 
     def __init__(
         self,
@@ -161,7 +157,7 @@ class ProcessKeeper:
             columns=80,
             uid=account.uid if account.switch else None,
             gid=account.gid if account.switch else None,
-            groups=list(account.groups) if account.switch else None,
+            groups=account.groups if account.switch else (),
             plain=True,
         )
         try:
@@ -173,19 +169,17 @@ class ProcessKeeper:
         return process
 
     def kept(self, name: str) -> KeptProcess | None:
-        """A process of that name."""
         return self._processes.get(name)
 
     def names(self) -> list[str]:
-        """The names of all processes."""
         return list(self._processes)
 
     def state_file(self, name: str) -> str | None:
-        """Where something may be written for the next server."""
+        """The path of a file for the next server, in the state directory; None if that is temporary."""
         return os.path.join(self._state.path, name) if self._state.persistent else None
 
     async def adopt(self, held: HeldTerminal) -> None:
-        """Take over a process of an earlier server; one that is not known is ended."""
+        """Take over a process of an earlier server; one without a record is ended."""
         name = held.name.removeprefix(PREFIX)
         record = await self.threads.run(self._read_record, name)
         if record is None:
@@ -199,7 +193,6 @@ class ProcessKeeper:
         await asyncio.gather(*(process.close() for process in list(self._processes.values())))
 
     async def forget(self, name: str) -> None:
-        """Remove what a process left."""
         self._processes.pop(name, None)
         await self.threads.run(self._state.forget_kept, name)
 
@@ -209,7 +202,7 @@ class ProcessKeeper:
     def _prepare(self, name: str, files: Mapping[str, bytes], pipes: bool) -> tuple[str, str]:
         """Make the directories of a process: for its log, and its own. Blocks."""
         log = self._log(name)
-        # Not below the state directory, which nobody else may enter; and short, for sockets in it.
+        # Not in the state directory, which other users cannot enter; and short, for sockets in it.
         directory = tempfile.mkdtemp(prefix="glovebox-")
         made = [directory]
         for file, data in files.items():

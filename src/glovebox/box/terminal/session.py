@@ -14,8 +14,7 @@ import msgspec
 
 from glovebox.box.events import EventLog
 from glovebox.box.executor import Call
-from glovebox.box.oom import OomWatch
-from glovebox.box.terminal import processes, replies
+from glovebox.box.terminal import replies
 from glovebox.box.terminal.account import Account
 from glovebox.box.terminal.commands import Command, Commands
 from glovebox.box.terminal.conversation import Answer, Conversation, Pending
@@ -30,6 +29,8 @@ from glovebox.box.terminal.shell.run import Run, ShellEnd
 from glovebox.box.terminal.survival.journal import Ended, Journal, Opened, Resized, ShellStarted
 from glovebox.box.threads import Threads
 from glovebox.errors import BadSession, CommandEnded, SessionTaken, StartupError
+from glovebox.linux import processes
+from glovebox.linux.oom import OomWatch
 from glovebox.protocol.actions import CmdRunAction
 from glovebox.protocol.events import SessionChanged
 from glovebox.protocol.observations import ErrorObservation

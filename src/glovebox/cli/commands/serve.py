@@ -46,8 +46,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Serve until interrupted."""
     # What is loaded now is there to stay, and looking for garbage in it takes time. Serving turns it on.
     gc.disable()
-    from glovebox.box.descriptors import raise_limit
     from glovebox.box.startup import Startup
+    from glovebox.linux.limits import raise_limit
     from glovebox.server.port import bind
 
     try:

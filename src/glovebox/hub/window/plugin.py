@@ -7,7 +7,7 @@ from typing import Any
 
 from glovebox.box.executor import Handler, Observer
 from glovebox.box.plugin import Context, Plugin
-from glovebox.box.system.stats import LastAction, Stats
+from glovebox.box.system.stats import Stats
 from glovebox.http.endpoints import Endpoint, Socket
 from glovebox.hub.window.endpoints import ShellEndpoints
 from glovebox.hub.window.fallbacks import refusing_endpoints, refusing_handlers
@@ -79,5 +79,4 @@ class WindowPlugin(Plugin):
         return {"sessions": len(self.terminal.sessions())}
 
     def observers(self) -> Iterable[Observer]:
-        """Notes when the window was last asked for something."""
-        return (LastAction(self._stats),)
+        return (self._stats,)

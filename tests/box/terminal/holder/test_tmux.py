@@ -19,8 +19,9 @@ from pathlib import Path
 import pytest
 
 from glovebox.box.terminal.holder.control_mode import ControlMode, Marks
-from glovebox.box.terminal.holder.source import ShellSpec, ShellTerminal
+from glovebox.box.terminal.holder.terminal import ShellTerminal
 from glovebox.box.terminal.holder.tmux import TmuxServer, attach_command
+from glovebox.box.terminal.holder.wire import ShellSpec
 from tests.support.waiting import LIMIT, wait_until
 
 pytestmark = [
@@ -86,7 +87,7 @@ def shell(
         columns=size[1],
         uid=user and user.pw_uid,
         gid=user and user.pw_gid,
-        groups=[user.pw_gid] if user else None,
+        groups=(user.pw_gid,) if user else (),
     )
 
 
@@ -402,7 +403,7 @@ class TestEnding:
         script = (
             "import sys, signal\n"
             "from glovebox.box.terminal.holder.tmux import TmuxServer\n"
-            "from glovebox.box.terminal.holder.source import ShellSpec\n"
+            "from glovebox.box.terminal.holder.wire import ShellSpec\n"
             "source = TmuxServer(sys.argv[1]).open(ShellSpec(name='shell', cwd='/', rows=9, columns=99,\n"
             "    arguments=[sys.argv[2]], environment={'PATH': sys.argv[3]}))\n"
             "print(source.pid, flush=True)\n"

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from glovebox.box.terminal.holder import wire
-from glovebox.box.terminal.holder.source import ShellSpec
-from glovebox.box.terminal.holder.wire import HeldTerminal
+from glovebox.box.terminal.holder.wire import HeldTerminal, ShellSpec
 
 #: Whatever a path, an argument or a variable can be: any bytes but NUL, as Python has them.
 TEXT = st.binary(max_size=30).map(lambda data: data.replace(b"\0", b"").decode("utf-8", "surrogateescape"))
@@ -26,7 +25,7 @@ SPECS = st.builds(
     rows=st.integers(1, 10_000),
     columns=st.integers(1, 10_000),
 )
-USERS = st.tuples(NUMBER, NUMBER, st.lists(NUMBER, max_size=3))
+USERS = st.tuples(NUMBER, NUMBER, st.lists(NUMBER, max_size=3).map(tuple))
 HELD = st.builds(
     HeldTerminal,
     number=NUMBER,
@@ -34,6 +33,7 @@ HELD = st.builds(
     pid=NUMBER,
     inputs=OFFSET,
     end=OFFSET,
+    ends=st.lists(OFFSET, max_size=3),
     exited=st.booleans(),
     status=st.none() | st.integers(0, 255),
     segments=st.lists(st.tuples(OFFSET, TEXT), max_size=3),
@@ -41,7 +41,7 @@ HELD = st.builds(
 
 
 def described(one: ShellSpec | HeldTerminal) -> dict[str, object]:
-    return {name: getattr(one, name) for name in one.__slots__}
+    return {name: getattr(one, name) for name in type(one).__annotations__}
 
 
 @given(st.lists(st.tuples(KIND, NUMBER, st.binary(max_size=50)), max_size=6), st.data())
@@ -81,7 +81,7 @@ def test_a_shell_to_start_is_understood(log: str, scratch: str, spec: ShellSpec)
 
 
 @given(SPECS, USERS)
-def test_the_user_of_a_shell_is_understood(spec: ShellSpec, user: tuple[int, int, list[int]]) -> None:
+def test_the_user_of_a_shell_is_understood(spec: ShellSpec, user: tuple[int, int, tuple[int, ...]]) -> None:
     spec.uid, spec.gid, spec.groups = user
     assert described(wire.parse_open(wire.pack_open("", "", spec))[2]) == described(spec)
 

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from glovebox.box.terminal import processes
+from glovebox.linux import processes
 from tests.support.waiting import LIMIT, wait_until
 
 #: What the shell prints before each prompt, with the last status.
@@ -78,8 +78,8 @@ class Shell:
 
     def family(self) -> list[processes.Process]:
         """What the shell started and still runs."""
-        found = processes.family(self.pid, ended=False)
-        return [process for process in found if process.pid != self.pid and process.state not in "ZX"]
+        found = processes.ProcessTable().family(self.pid, ended=False)
+        return [process for process in found if process.pid != self.pid and not process.ended]
 
     def named(self, name: str) -> list[processes.Process]:
         """Those of a name."""
@@ -87,10 +87,10 @@ class Shell:
 
     def close(self) -> None:
         """End it and everything it started."""
-        relatives = processes.family(self.pid, ended=False)
+        relatives = processes.ProcessTable().family(self.pid, ended=False)
         self.process.kill()
         self.process.wait()
-        processes.end([process for process in relatives if process.pid != self.pid])
+        processes.kill([process for process in relatives if process.pid != self.pid])
         self._reader.join(LIMIT)
         os.close(self._master)
 

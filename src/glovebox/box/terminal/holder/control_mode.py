@@ -1,9 +1,9 @@
-"""What passes between the holder and a pane of tmux, and the program that keeps the pane.
+"""The control mode of tmux, and the program that keeps a pane of tmux open.
 
-tmux throws away what it has not delivered yet as soon as the process in a pane ends. So the shell is not that
-process: this file, run as a program of its own, is. It starts the shell, waits for its end and stays until
-the terminal is closed. What it has to tell stands in the terminal's output, in order with all the rest: as a
-sequence that terminals do not show, with a secret that nobody else knows.
+tmux discards undelivered output as soon as the process in a pane ends. So the shell is not that process: this
+file, run as a program of its own, is. This keeper starts the shell, waits for its end and stays until the
+terminal is closed. Its messages are part of the terminal's output, in order with the rest: sequences that
+terminals do not show, with a secret that no other program has.
 """
 
 from __future__ import annotations
@@ -17,19 +17,20 @@ import termios
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import signal as signals
+    from collections.abc import Callable
 
-    from glovebox.box.terminal.holder.source import ShellSpec
+    from glovebox.box.terminal.holder.wire import ShellSpec
 else:
     import _signal as signals
 
-#: What a keeper says: the shell has started (its process id), could not start (why), has ended (its status).
+#: Messages of the keeper: the shell has started (process id), could not start (errno), has ended (status).
 STARTED, REFUSED, ENDED = b"P", b"E", b"S"
-#: Begins with the character that breaks off whatever sequence the shell has left unfinished.
+#: Begins with the character that cancels an unfinished sequence of the shell.
 _LEAD = b"\x18\033]1808;"
 _CLOSE = b"\a"
 #: Status of a child that could not become the shell.
 _NOT_STARTED = 127
-#: Signals that a shell and its jobs must get, whatever this process or Python does with them.
+#: Signals that have their default action in a shell, even if this process or Python ignores them.
 _RESET = (
     signals.SIGHUP,
     signals.SIGINT,
@@ -42,14 +43,14 @@ _RESET = (
 
 
 class ControlMode:
-    """Takes what tmux says, in any pieces, and gives what one pane printed."""
+    """Parses the output of a client of tmux, in any pieces, into the output of one pane."""
 
     def __init__(self) -> None:
         #: The pane, once tmux has named it, and the process id of tmux.
         self.pane = self.server = b""
-        #: Why tmux did not make one.
+        #: Why tmux did not make a pane.
         self.refusal = b""
-        #: What the client had to say before there was a pane.
+        #: The first message of the client before there was a pane.
         self.complaint = b""
         self._rest = b""
         self._in_reply = False
@@ -57,12 +58,12 @@ class ControlMode:
         self._output = self._extended = b"\n"  # which no line contains
 
     def feed(self, data: bytes) -> bytes:
-        """The bytes that the pane printed."""
+        """The bytes that the pane printed according to `data`."""
         *lines, self._rest = (self._rest + data).split(b"\n")
         printed = []
         for line in lines:
             if self._in_reply:
-                self._replied(line)
+                self._read_reply(line)
             elif line.startswith(self._output):
                 printed.append(line[len(self._output) :])
             elif line.startswith(self._extended):
@@ -70,13 +71,13 @@ class ControlMode:
             elif line.startswith(b"%begin "):
                 self._in_reply = True
             elif not self.pane:
-                self._news(line)
+                self._read_notification(line)
         escaped = b"".join(printed)
         if b"\\" in escaped:  # control characters and the backslash, as three octal digits
             return escaped.decode("unicode_escape").encode("latin-1")
         return escaped
 
-    def _replied(self, line: bytes) -> None:
+    def _read_reply(self, line: bytes) -> None:
         if not line.startswith((b"%end ", b"%error ")):
             self._reply.append(line)
             return
@@ -92,37 +93,37 @@ class ControlMode:
             self._output = b"%output " + self.pane + b" "
             self._extended = b"%extended-output " + self.pane + b" "
 
-    def _news(self, line: bytes) -> None:
+    def _read_notification(self, line: bytes) -> None:
         text = line.removeprefix(b"%exit").strip()
         if not text.startswith(b"%"):
             self.complaint = self.complaint or text
 
 
 class Marks:
-    """Takes what a keeper says out of what the terminal printed."""
+    """Extracts the messages of a keeper from the output of the terminal."""
 
     def __init__(self, secret: bytes) -> None:
         self._prefix = _LEAD + secret + b";"
         self._held = b""
 
     def split(self, data: bytes) -> tuple[bytes, list[bytes]]:
-        """What was printed, and what the keeper said; a mark that is not complete yet is held back."""
+        """The output without messages, and the messages; an incomplete message is held back."""
         data = self._held + data
         self._held = b""
-        printed, said = [], []
+        printed, messages = [], []
         while (start := data.find(self._prefix)) >= 0 and (end := data.find(_CLOSE, start)) >= 0:
             printed.append(data[:start])
-            said.append(data[start + len(self._prefix) : end])
+            messages.append(data[start + len(self._prefix) : end])
             data = data[end + 1 :]
         if start < 0:
             start = data.rfind(_LEAD[:1], -len(self._prefix))
         if start >= 0 and (self._prefix.startswith(data[start:]) or data.startswith(self._prefix, start)):
             data, self._held = data[:start], data[start:]
-        return b"".join([*printed, data]), said
+        return b"".join([*printed, data]), messages
 
 
 def pack(spec: ShellSpec, secret: bytes) -> bytes:
-    """What a keeper has to know. Nothing in it can contain a NUL."""
+    """The file for a keeper. No word in it can contain a NUL."""
     words = [
         *("" if number is None else str(number) for number in (spec.uid, spec.gid)),
         ",".join(map(str, spec.groups)),
@@ -135,26 +136,20 @@ def pack(spec: ShellSpec, secret: bytes) -> bytes:
 
 
 def keep(path: str, tmux: str, pane: str) -> None:
-    """Keep a pane. The file at `path` says what to start in it, and is removed."""
+    """Keep a pane open. The file at `path`, written by `pack`, is removed."""
     with open(path, "rb") as file:
         secret, uid, gid, groups, cwd, count, *words = file.read().split(b"\0")
     os.unlink(path)
     arguments = words[: int(count)]
     environment = dict(word.split(b"=", 1) for word in words[int(count) :])
     environment |= {b"TMUX": os.fsencode(tmux), b"TMUX_PANE": os.fsencode(pane)}
-    # The shell shall lead a session of its own on this terminal; who gives a terminal up is hung up.
+    # The shell becomes the leader of a session on this terminal. Giving a terminal up sends SIGHUP.
     signals.signal(signals.SIGHUP, signals.SIG_IGN)
     fcntl.ioctl(0, termios.TIOCNOTTY)
-    complaint, complain = os.pipe()
-    child = os.fork()
-    if child == 0:
-        become(arguments, environment, cwd, (uid, gid, groups), 0, complain)
-    os.close(complain)
-    with open(complaint, "rb") as pipe:  # it closes when the program starts
-        problem = pipe.read()
+    child, problem = fork(lambda: become(arguments, environment, cwd, (uid, gid, groups), 0))
     _say(secret, REFUSED + problem if problem else STARTED + b"%d" % child)
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    termios.tcflow(1, termios.TCOON)  # somebody may have stopped the output
+    termios.tcflow(1, termios.TCOON)  # a user may have stopped the output
     _say(secret, ENDED + b"%d" % (code if code >= 0 else 128 - code))
     terminal = select.poll()
     terminal.register(0, 0)  # nothing but the hang-up
@@ -165,44 +160,76 @@ def _say(secret: bytes, words: bytes) -> None:
     os.write(1, _LEAD + secret + b";" + words + _CLOSE)
 
 
+def fork(run: Callable[[], None]) -> tuple[int, bytes]:
+    """Fork a child that calls `run`, which executes a program; its process id, and the errno of a failure."""
+    problem, report = os.pipe()
+    try:
+        child = os.fork()
+        if child == 0:
+            try:
+                run()
+            except OSError as error:
+                os.write(report, b"%d" % (error.errno or 0))
+            finally:
+                os._exit(_NOT_STARTED)
+    except OSError:
+        os.close(problem)
+        raise
+    finally:
+        os.close(report)
+    with open(problem, "rb") as pipe:  # it is closed when the program starts
+        return child, pipe.read()
+
+
+def spawn(run: Callable[[], None], program: str) -> int:
+    """Fork a child as `fork` does; its process id.
+
+    Raises:
+        OSError: the program could not be started.
+    """
+    child, problem = fork(run)
+    if problem:
+        os.waitpid(child, 0)
+        raise OSError(int(problem), os.strerror(int(problem)), program)
+    return child
+
+
 def become(
     arguments: list[bytes],
     environment: dict[bytes, bytes],
     cwd: bytes,
     user: tuple[bytes, bytes, bytes],
     terminal: int,
-    complain: int,
 ) -> None:
-    """The rest of a child's life, as a shell on a terminal: never returns; an error is told by number."""
-    try:
-        for number in _RESET:
-            signals.signal(number, signals.SIG_DFL)
-        signals.pthread_sigmask(signals.SIG_SETMASK, [])
-        os.setsid()
-        fcntl.ioctl(terminal, termios.TIOCSCTTY, 0)
-        for descriptor in (0, 1, 2):
-            os.dup2(terminal, descriptor)
-        uid, gid, groups = user
-        if uid and gid:
-            os.fchown(0, int(uid), -1)
-            os.setgroups([int(group) for group in groups.split(b",") if group])
-            os.setgid(int(gid))
-            os.setuid(int(uid))
-        for directory in (cwd, environment.get(b"HOME", b""), b"/"):
-            try:
-                os.chdir(directory)
-                break
-            except OSError:
-                continue
-        execute(arguments, environment)
-    except OSError as error:
-        os.write(complain, b"%d" % (error.errno or 0))
-    finally:
-        os._exit(_NOT_STARTED)
+    """Execute a shell on a terminal, in a child process.
+
+    Raises:
+        OSError: it could not be started.
+    """
+    for number in _RESET:
+        signals.signal(number, signals.SIG_DFL)
+    signals.pthread_sigmask(signals.SIG_SETMASK, [])
+    os.setsid()
+    fcntl.ioctl(terminal, termios.TIOCSCTTY, 0)
+    for descriptor in (0, 1, 2):
+        os.dup2(terminal, descriptor)
+    uid, gid, groups = user
+    if uid and gid:
+        os.fchown(0, int(uid), -1)
+        os.setgroups([int(group) for group in groups.split(b",") if group])
+        os.setgid(int(gid))
+        os.setuid(int(uid))
+    for directory in (cwd, environment.get(b"HOME", b""), b"/"):
+        try:
+            os.chdir(directory)
+            break
+        except OSError:
+            continue
+    execute(arguments, environment)
 
 
 def execute(arguments: list[bytes], environment: dict[bytes, bytes]) -> None:
-    """What `os.execvpe` does, without a module that the new user may not be allowed to read."""
+    """Like `os.execvpe`, which imports a module that the new user may not be allowed to read."""
     name = arguments[0]
     path = [b""] if b"/" in name else environment.get(b"PATH", os.defpath.encode()).split(b":")
     problem: OSError | None = None

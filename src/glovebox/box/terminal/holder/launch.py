@@ -1,4 +1,4 @@
-"""Starts the process of a holder, or finds one that runs. The holder itself does not load this."""
+"""Starts the process of a holder, or connects to one that runs. The holder itself does not load this."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ import sys
 from pathlib import Path
 
 import glovebox
-from glovebox.box.descriptors import give_back_limit
 from glovebox.box.terminal.holder import wire
 from glovebox.box.terminal.holder.listener import SECRET, SOCKET
+from glovebox.linux import processes
+from glovebox.linux.limits import give_back_limit
 
-#: How many seconds a holder that has lost its server may take to end, and one that nobody can reach.
+#: How many seconds a holder may take to end when it has lost its server, and when it is unreachable.
 _END_LIMIT = 3.0
 _UNREACHABLE_END_LIMIT = 10.0
 _START = (
@@ -25,12 +26,12 @@ _START = (
 
 
 def end_unreachable(directory: str) -> None:
-    """End the holder of a state directory whose socket is gone, as nobody could use its shells. Blocks."""
-    for pid in filter(str.isdigit, os.listdir("/proc") if os.path.isdir("/proc") else ()):
+    """End the holder of a state directory whose socket is gone: its shells are of no use. Blocks."""
+    for pid in processes.pids():
         with contextlib.suppress(OSError):
             if not _holds(pid, directory):
                 continue
-            ended = os.pidfd_open(int(pid))
+            ended = os.pidfd_open(pid)
             try:
                 signal.pidfd_send_signal(ended, signal.SIGTERM)
                 wait = select.poll()
@@ -41,28 +42,22 @@ def end_unreachable(directory: str) -> None:
                 os.close(ended)
 
 
-def _holds(pid: str, directory: str) -> bool:
-    with open(f"/proc/{pid}/cmdline", "rb") as file:
-        arguments = file.read().split(b"\0")
+def _holds(pid: int, directory: str) -> bool:
+    mine = {_START.encode(), os.fsencode(directory)} <= set(processes.arguments(pid))
     # In another container the same path is another directory.
-    return {_START.encode(), os.fsencode(directory)} <= set(arguments) and os.path.samefile(
-        f"/proc/{pid}/root{directory}", directory
-    )
+    return mine and os.path.samefile(f"/proc/{pid}/root{directory}", directory)
 
 
 class HolderProcess:
-    """A process that is about to hold shells. It outlives this one if its orders say so.
-
-    It loads what it needs and waits for its orders. If nobody is left to give them, it ends.
-    """
+    """A holder that waits for its orders, and ends if this process does before it has them."""
 
     def __init__(self, directory: str = "") -> None:
-        """Start it, without waiting for anything. Blocks a little.
+        """Start it without waiting for it. Blocks a little.
 
-        `directory` is what it will work in, if that is known: by it others know whose process it is.
+        `directory` is the state directory, if that is known; it identifies the process for others.
 
         Raises:
-            OSError: there is no process to be had.
+            OSError: no process can be started.
         """
         self.connection, theirs = socket.socketpair()
         root = str(Path(glovebox.__file__).parent.parent)
@@ -70,7 +65,7 @@ class HolderProcess:
             self.process = subprocess.Popen(
                 [sys.executable, "-I", "-S", "-c", _START, root, directory],
                 stdin=theirs.fileno(),
-                # What goes wrong before it knows its log is told to whoever started this process.
+                # Until it knows its log, errors go to the standard error of this process.
                 stdout=subprocess.DEVNULL,
                 cwd="/",
                 env={},
@@ -79,11 +74,10 @@ class HolderProcess:
         give_back_limit(self.process.pid)  # before it has orders, so every shell inherits it
 
     def order(self, arguments: list[str]) -> None:
-        """Tell it what to hold shells with, and where; once."""
+        """Send it the orders, once; see `wire.BEGIN`."""
         self.connection.sendall(wire.frame(wire.BEGIN, 0, wire.fields(*arguments)))
 
     def close(self) -> None:
-        """Let go of it, and wait for its end unless somebody else did."""
         self.connection.close()
         self.process.wait()
 
@@ -92,7 +86,7 @@ def connect(directory: str, lock: int) -> socket.socket | None:
     """A connection to the holder of a state directory, if there is one. Blocks."""
     connection = socket.socket(socket.AF_UNIX)
     try:
-        # By way of a descriptor, as the path of a socket may have 107 bytes only.
+        # Through a descriptor, as the path of a socket is limited to 107 bytes.
         descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
         try:
             connection.connect(f"/proc/self/fd/{descriptor}/{SOCKET}")
@@ -132,7 +126,7 @@ def wait_for(process: subprocess.Popen[bytes]) -> None:
 
 
 def kill(pid: int | None) -> None:
-    """End a holder that does not listen."""
+    """End a holder that does not answer."""
     if pid is not None:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import stat
 
-#: One of these many parts of a log is removed at a time when it is full.
+#: How many files a log consists of at most; the oldest is removed.
 _PARTS = 8
-#: When the disk is full, this much goes on in memory; what is older is lost.
+#: When the disk is full, the log continues in memory, with at most so much.
 _MEMORY_SEGMENT = 1 << 20
 _MEMORY_SEGMENTS = 4
 _LARGEST_OFFSET = 1 << 62
@@ -19,7 +19,7 @@ def segment_name(offset: int) -> str:
 
 
 def find_segments(directory: str) -> list[tuple[int, str, int]]:
-    """Offset, path and size of each file of a log, in order; whatever else is there is no part of it."""
+    """Offset, path and size of each file of a log, in order; other files are ignored."""
     found: list[tuple[int, str, int]] = []
     for name in sorted(os.listdir(directory)):
         if not (name.isascii() and name.isdigit() and name == segment_name(int(name))):
@@ -34,9 +34,9 @@ def find_segments(directory: str) -> list[tuple[int, str, int]]:
 class Log:
     """Appends to files that are named by the offset of their first byte, and removes the oldest.
 
-    It goes on where an earlier shell of the same session ended. A full or broken disk must not stop the
-    shell, least of all when somebody wants to clean up: the log then goes on in memory, in files without a
-    name that others open through this process.
+    It continues the log of an earlier shell of the same session. A full or broken disk must not stop the
+    shell, with which a user may want to clean up: the log then continues in memory, in files without a name
+    that the server opens through this process.
     """
 
     def __init__(self, directory: str, keep: int) -> None:
@@ -53,7 +53,7 @@ class Log:
             self.end = start + size
 
     def append(self, data: bytes) -> list[tuple[int, str]]:
-        """Add bytes; the files that were begun."""
+        """Add bytes; returns the new files."""
         view = memoryview(data)
         before = self.segments[-1][0] if self.segments else -1
         while view:
@@ -63,7 +63,7 @@ class Log:
                 written = os.write(self._descriptor, view[: self._room()])
             except OSError:
                 if self._descriptor in self._in_memory:
-                    written = len(view)  # there is no memory either: it is lost
+                    written = len(view)  # lost, as there is no memory either
                     self.end += written
                     self._begin(in_memory=True)
                     break
@@ -74,7 +74,7 @@ class Log:
         return [segment for segment in self.segments if segment[0] > before]
 
     def check(self) -> None:
-        """Begin a new file if somebody has changed or moved the one that is written to."""
+        """Begin a new file if the current one was changed or moved by another program."""
         if self._descriptor < 0 or self._descriptor in self._in_memory:
             return
         start, path = self.segments[-1]
@@ -87,7 +87,6 @@ class Log:
             self._begin()
 
     def close(self) -> None:
-        """Write no more; what is in files stays."""
         for descriptor in {*self._in_memory, self._descriptor} - {-1}:
             os.close(descriptor)
         self._descriptor, self._in_memory = -1, []

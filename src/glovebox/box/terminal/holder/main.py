@@ -8,23 +8,23 @@ import time
 
 from glovebox.box.terminal.holder import process_tree, wire
 from glovebox.box.terminal.holder.lean import signals, sockets
-from glovebox.box.terminal.holder.listener import Door
+from glovebox.box.terminal.holder.listener import Listener
 from glovebox.box.terminal.holder.log import Log
-from glovebox.box.terminal.holder.pty import Pty
-from glovebox.box.terminal.holder.source import ShellSpec, ShellTerminal
-from glovebox.box.terminal.holder.terminal import HolderTerminal
-from glovebox.box.terminal.processes import Process
+from glovebox.box.terminal.holder.terminal import HolderTerminal, Pty, ShellTerminal
+from glovebox.box.terminal.holder.wire import ShellSpec
+from glovebox.linux import processes
+from glovebox.linux.processes import Process
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-#: In the state directory: what went wrong.
+#: Names in the state directory.
 ERROR_LOG = "holder.log"
 TMUX_SOCKET = "tmux.sock"
-#: How long a shell and its jobs may take to end by themselves.
+#: How long a shell and its jobs may take to end after SIGHUP.
 _GRACE = 0.5
-#: When more shells than a few end, what they leave is looked for together, after so long.
+#: When more shells than a few end, their processes are searched together, after so long.
 _FEW = 4
 _TOGETHER = 0.05
 _RECEIVE = 65_536
@@ -33,14 +33,15 @@ _OUT = select.POLLOUT
 
 
 class Holder:
-    """Owns terminals until the server says otherwise, or nobody has asked for them for too long.
+    """Owns terminals until the server closes them.
 
-    `patience` is how many seconds it waits for another server when the one it has is gone.
+    `patience` is how many seconds it waits for the next server after the connection to one is lost.
     """
 
     def __init__(
         self,
-        door: Door | None,
+        poll: select.poll,
+        listener: Listener | None,
         *,
         patience: float,
         keep: int,
@@ -51,14 +52,12 @@ class Holder:
         self._open_source = open_source
         self._terminals: dict[int, HolderTerminal] = {}
         self._by_descriptor: dict[int, HolderTerminal] = {}
-        self._poll = select.poll()
+        self._poll = poll
         self._server: sockets.socket | None = None
         self._frames = wire.Frames()
         self._outbox = bytearray()
-        #: The server does not take any more just now.
-        self._full = False
         self._abandoned: float | None = None
-        #: Shells that are to be closed before anything else is waited for.
+        #: Terminals to close before the next wait.
         self._dismissed: list[HolderTerminal] = []
         self._quitting = False
         self._wakeup, wake = os.pipe()
@@ -70,12 +69,10 @@ class Holder:
         for ignored in (signals.SIGINT, signals.SIGHUP, signals.SIGPIPE):
             signals.signal(ignored, signals.SIG_IGN)
         self._poll.register(self._wakeup, _IN)
-        self._door = door
-        if door is not None:
-            self._poll.register(door.fileno(), _IN)
+        self._listener = listener
 
     def serve(self, server: sockets.socket) -> None:
-        """Hold terminals until there are none to hold; begins with a server that is already connected."""
+        """Hold terminals until it has to quit; begins with a server that is already connected."""
         self._greet(server)
         while not (self._quitting and not self._terminals):
             for descriptor, event in self._poll.poll(self._wait()):
@@ -83,9 +80,9 @@ class Holder:
             dismissed, self._dismissed = self._dismissed, []
             self._close(dismissed)
             self._overdue()
-            self._tell_news()
-        if self._door is not None:
-            self._door.close()
+            self._send_news()
+        if self._listener is not None:
+            self._listener.close()
         if self._server is not None:
             self._server.setblocking(True)
             self._flush()
@@ -105,23 +102,13 @@ class Holder:
         elif descriptor == self._wakeup:
             os.read(self._wakeup, 4096)
             self._reap()
-        elif self._door is not None and descriptor == self._door.fileno():
-            arrived, gone = self._door.admit()
-            for one in gone:
-                self._unregister(one)
-            if arrived >= 0:
-                self._poll.register(arrived, _IN)
-        elif self._door is not None and self._door.knows(descriptor):
-            server = self._door.hear(descriptor)
-            if not self._door.knows(descriptor):
-                self._unregister(descriptor)
-            if server is not None:
-                self._greet(server)
         elif self._server is not None and descriptor == self._server.fileno():
             if event & _OUT:
                 self._flush()
             if event & ~_OUT:
                 self._receive()
+        elif self._listener is not None and (server := self._listener.handle(descriptor)) is not None:
+            self._greet(server)
 
     def _wait(self) -> float | None:
         """Milliseconds until something is due."""
@@ -131,8 +118,8 @@ class Holder:
         due += [one.quiet_until for one in self._terminals.values() if one.dirty and one.quiet_until]
         if self._abandoned is not None:
             due.append(self._abandoned + self._patience)
-        if self._door is not None and self._door.deadline is not None:
-            due.append(self._door.deadline)
+        if self._listener is not None and self._listener.deadline is not None:
+            due.append(self._listener.deadline)
         return max(0.0, min(due) - time.monotonic()) * 1000 + 1 if due else None
 
     def _overdue(self) -> None:
@@ -143,10 +130,8 @@ class Holder:
             if not terminal.closing:
                 self._exit(terminal)
         self._end([terminal for terminal in due if terminal.closing])
-        if self._door is not None:
-            for guest in self._door.late():
-                self._unregister(guest)
-                self._door.dismiss(guest)
+        if self._listener is not None:
+            self._listener.close_late()
         if self._abandoned is not None and now >= self._abandoned + self._patience:
             self._abandoned = None
             self._quit()
@@ -219,17 +204,17 @@ class Holder:
             self._watch(terminal, _IN | _OUT if terminal.unsent else _IN)
 
     def _exit(self, terminal: HolderTerminal) -> None:
-        """The shell is gone, or has let go of its terminal."""
+        """The shell has ended, or has closed its terminal."""
         if not terminal.exited:
             terminal.exited = True
             terminal.deadline = None
             terminal.quiet_until = 0.0
             self._unwatch(terminal)
-            self._tell_news()
+            self._send_news()
             self._send(wire.EXITED, terminal.number, wire.fields(terminal.source.status()))
 
     def _reap(self) -> None:
-        """Take leave of children: shells, and what others left to us."""
+        """Wait for children that have ended: shells, and adopted orphans."""
         for pid, status in process_tree.reap():
             for terminal in list(self._terminals.values()):
                 if terminal.source.pid != pid or not isinstance(terminal.source, Pty):
@@ -241,7 +226,7 @@ class Holder:
                     self._end_soon(terminal)
 
     def _close(self, terminals: list[HolderTerminal]) -> None:
-        """Begin to end shells: they are told, then everything they started is killed."""
+        """Hang up shells; after a grace period, `_end` kills what is left of them."""
         for terminal, relatives in self._with_relatives(terminals):
             self._unwatch(terminal)
             gone = terminal.source.status() is not None
@@ -266,7 +251,7 @@ class Holder:
         terminal.deadline = soon if terminal.deadline is None else min(soon, terminal.deadline)
 
     def _await_end(self, terminal: HolderTerminal) -> None:
-        """Hear of the end of a shell that is not our child."""
+        """Poll for the end of a shell that is not our child."""
         try:
             terminal.leave = os.pidfd_open(terminal.source.pid)
         except ProcessLookupError:  # gone already
@@ -279,7 +264,7 @@ class Holder:
 
     def _end(self, terminals: list[HolderTerminal]) -> None:
         for terminal, late in self._with_relatives(terminals):
-            process_tree.end([*terminal.relatives, *late])
+            processes.kill([*terminal.relatives, *late])
             del self._terminals[terminal.number]
             self._unwatch(terminal)
             if terminal.leave >= 0:
@@ -294,7 +279,7 @@ class Holder:
             self._dismiss(terminal)
 
     def _dismiss(self, terminal: HolderTerminal) -> None:
-        """Have a shell closed, together with others that are to be closed now."""
+        """Close a shell, together with others, before the next wait."""
         if not terminal.closing:
             terminal.closing = True
             self._dismissed.append(terminal)
@@ -302,7 +287,7 @@ class Holder:
     # The server.
 
     def _greet(self, server: sockets.socket) -> None:
-        """Serve a new server; the one before is gone, and what it said last is heard first."""
+        """Serve a new server, after the last frames of the one before."""
         if self._server is not None:
             self._receive()
             self._lose_server()
@@ -310,7 +295,6 @@ class Holder:
         self._server = server
         self._frames = wire.Frames()
         self._outbox.clear()
-        self._full = False
         self._abandoned = None
         self._poll.register(server.fileno(), _IN)
         held = [terminal.describe() for terminal in self._terminals.values() if not terminal.closing]
@@ -337,7 +321,7 @@ class Holder:
             for kind, number, payload in self._frames.feed(data):
                 self._obey(kind, number, payload)
             if len(data) < _RECEIVE:
-                return  # most likely that is all, and if not, it is heard next
+                return  # most likely that is all, and if not, `poll` reports it
 
     def _obey(self, kind: bytes, number: int, payload: bytes) -> None:
         terminal = self._terminals.get(number)
@@ -357,7 +341,7 @@ class Holder:
             data = payload[wire.OFFSET.size :]
             if kind == wire.COMMAND:
                 token, _, data = data.partition(b"\0")
-            if count > terminal.inputs:  # a server that came back may say again what was heard
+            if count > terminal.inputs:  # a server that reconnects may repeat inputs
                 terminal.inputs = count
                 if kind == wire.COMMAND:
                     terminal.expect(token)
@@ -378,17 +362,13 @@ class Holder:
             while self._outbox:
                 del self._outbox[: self._server.send(self._outbox)]
         except BlockingIOError:
-            self._full = True
-            self._poll.register(self._server.fileno(), _IN | _OUT)
-            return
+            pass
         except OSError:
-            return  # it is gone; reading will say so
-        if self._full:
-            self._full = False
-            self._poll.register(self._server.fileno(), _IN)
+            return  # it is gone, which reading handles
+        self._poll.register(self._server.fileno(), _IN | _OUT if self._outbox else _IN)
 
-    def _tell_news(self) -> None:
-        """Tell how far the logs are; a server that is busy hears of the newest only."""
+    def _send_news(self) -> None:
+        """Send the ends of the logs; while the server does not read, only the newest is kept for it."""
         if self._server is None or self._outbox:
             return
         for terminal in self._terminals.values():
@@ -402,14 +382,14 @@ class Holder:
 
 
 def main() -> None:
-    """The server is connected as standard input, and says first what to do.
+    """Hold terminals for the server that is connected as standard input.
 
-    Without patience the directory is this holder's own, and goes with it.
+    Without patience there is no next server: the directory is this holder's own, and removed at its end.
     """
     server = sockets.socket(fileno=os.dup(0))
     orders = _orders(server)
     if not orders:
-        return  # nobody needs it
+        return
     directory, secret, patience, keep, kind, program = orders
     _detach(directory)
     process_tree.adopt_orphans()
@@ -424,9 +404,9 @@ def main() -> None:
         def open_source(spec: ShellSpec) -> ShellTerminal:
             return Pty(spec) if spec.plain else tmux.open(spec)
 
-    # Without patience there is no next server.
-    door = Door(directory, secret) if float(patience) else None
-    holder = Holder(door, patience=float(patience), keep=int(keep), open_source=open_source)
+    poll = select.poll()
+    listener = Listener(directory, secret, poll) if float(patience) else None
+    holder = Holder(poll, listener, patience=float(patience), keep=int(keep), open_source=open_source)
     try:
         holder.serve(server)
     finally:
@@ -438,7 +418,7 @@ def main() -> None:
 
 
 def _orders(server: sockets.socket) -> list[str]:
-    """Wait for what the server says first; nothing if it is gone."""
+    """Wait for the first frame of the server; empty if the server is gone."""
     frames = wire.Frames()
     while data := server.recv(_RECEIVE):
         for _, _, payload in frames.feed(data):
@@ -447,7 +427,7 @@ def _orders(server: sockets.socket) -> list[str]:
 
 
 def _detach(directory: str) -> None:
-    """Keep nothing open of whoever started this process: complaints go to a file from now on."""
+    """Close the inherited standard streams; errors go to a file from now on."""
     null = os.open(os.devnull, os.O_RDWR)
     log = os.open(os.path.join(directory, ERROR_LOG), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     for target, source in ((0, null), (1, log), (2, log)):

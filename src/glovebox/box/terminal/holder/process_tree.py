@@ -1,21 +1,21 @@
-"""The processes of a shell, wherever they went, and how they are ended."""
+"""The processes of shells, also those that left their session, and the children of the holder."""
 
 from __future__ import annotations
 
 import os
 
-from glovebox.box.terminal import processes
-from glovebox.box.terminal.processes import Process
+from glovebox.linux import processes
+from glovebox.linux.processes import Process, ProcessTable
 
-#: Which shell a process belongs to, in its environment: what leaves the session and its parents still has it.
+#: The variable with the name of the shell a process belongs to; it stays when a process leaves its session.
 MARK = "GLOVEBOX_SESSION"
 _PR_SET_CHILD_SUBREAPER = 36
-#: Looks for processes that forked while others were being killed.
+#: How often to search for processes that forked while others were being killed.
 _ROUNDS = 20
 
 
 def adopt_orphans() -> None:
-    """Become the parent of whatever loses its own, so that nothing gets out of sight. Linux only."""
+    """Become the parent of descendants that lose theirs, so that they can be found. Linux only."""
     try:
         import ctypes
 
@@ -25,7 +25,7 @@ def adopt_orphans() -> None:
 
 
 def reap() -> list[tuple[int, int]]:
-    """The children that ended, and their statuses."""
+    """The children that have ended, and their statuses."""
     ended: list[tuple[int, int]] = []
     while True:
         try:
@@ -46,15 +46,15 @@ def signal(pid: int, number: int) -> None:
 
 
 def families(shells: list[tuple[int, str, bool]]) -> list[list[Process]]:
-    """The processes of shells: in each one's session, its descendants, and those that carry its mark.
+    """The processes of shells: in each one's session, its descendants, and those with its mark.
 
     A shell is its process id, its name, and whether it has ended.
     """
-    table = processes.Table()
+    table = ProcessTable()
     found = [table.family(shell, ended=ended) for shell, _, ended in shells]
     known = {process.pid for family in found for process in family}
     orphans: dict[str | None, list[int]] = {}
-    for pid in _children():
+    for pid in processes.children(os.getpid()):
         if pid not in known:
             orphans.setdefault(_mark(pid), []).append(pid)
     for family, (_, name, _) in zip(found, shells):  # noqa: B905  as many of one as of the other
@@ -63,33 +63,20 @@ def families(shells: list[tuple[int, str, bool]]) -> list[list[Process]]:
     return found
 
 
-def end(relatives: list[Process]) -> None:
-    """Kill what still runs."""
-    processes.end(relatives)
-
-
 def end_children() -> None:
     """Kill every descendant that is left."""
     for _ in range(_ROUNDS):
-        children = _children()
+        children = processes.children(os.getpid())
         if not children:
             return
-        table = processes.Table()
+        table = ProcessTable()
         for pid in children:
-            processes.end(table.family(pid, ended=False))
+            processes.kill(table.family(pid, ended=False))
         for pid in children:
             try:
                 os.waitpid(pid, 0)
             except ChildProcessError:
                 pass
-
-
-def remove_file(path: str) -> None:
-    """Remove a file that may be gone."""
-    try:
-        os.unlink(path)
-    except OSError:
-        pass
 
 
 def remove_tree(path: str) -> None:
@@ -111,20 +98,7 @@ def remove_tree(path: str) -> None:
         shutil.rmtree(path, ignore_errors=True)
 
 
-def _children() -> list[int]:
-    try:
-        with open(f"/proc/self/task/{os.getpid()}/children", encoding="ascii") as file:
-            return [int(pid) for pid in file.read().split()]
-    except OSError:  # a kernel without that file
-        return []
-
-
 def _mark(pid: int) -> str | None:
-    try:
-        with open(f"/proc/{pid}/environ", "rb") as file:
-            variables = file.read().split(b"\0")
-    except OSError:
-        return None
     prefix = MARK.encode() + b"="
-    values = [variable[len(prefix) :] for variable in variables if variable.startswith(prefix)]
+    values = [one[len(prefix) :] for one in processes.environment(pid) if one.startswith(prefix)]
     return values[0].decode("utf-8", "replace") if values else None

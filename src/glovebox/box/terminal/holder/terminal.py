@@ -1,45 +1,179 @@
-"""A terminal as the holder keeps it: the shell, its log, and what is still to be typed or told."""
+"""Terminals of the holder: pseudo-terminals with a shell, and the log and pending input of each."""
 
 from __future__ import annotations
 
+import fcntl
 import os
+import struct
+import termios
 import time
 
-from glovebox.box.terminal.holder import wire
+from glovebox.box.terminal.holder import control_mode, wire
+from glovebox.box.terminal.holder.lean import Protocol
 from glovebox.box.terminal.holder.log import Log
-from glovebox.box.terminal.holder.source import ShellTerminal
-from glovebox.box.terminal.processes import Process
+from glovebox.linux.processes import Process, read_file
 
-#: How long the news of a command may wait for its end, and that of its end for the prompt: most take less,
-#: and two pieces of news cost more than one.
+_READ_SIZE = 65_536
+#: Bytes read at a time; other terminals have their turn after that.
+_READ_LIMIT = 262_144
+#: After a shorter read there is most likely no more; if there is, `poll` reports it at once.
+_SHORT = 1_024
+#: How long news of output waits for the end of the command, and news of the end for the prompt: most commands
+#: take less, and one frame costs less than two.
 _QUIET = 0.002
 _PROMPT_QUIET = 0.001
 _PROMPT_END = b"\033]1807;B;"
-#: So much output is news at once.
+#: News of so much output does not wait.
 _MUCH = 4_096
 #: More than the bytes of an end mark up to the status; a mark may be torn between two reads.
 _MARK_SIZE = 64
-#: Ends that are remembered of one token: more than one if people use the shell as well.
+#: How many ends of one token are remembered: more than one if people use the shell as well.
 _MOST_ENDS = 100
 
 
-class EndMarks:
-    """Tells the end marks that the shell itself printed from those of other programs.
+class ShellTerminal(Protocol):
+    """A terminal with a shell in it. Nothing here blocks."""
 
-    The kernel lets nobody but a process itself write its name (/proc/PID/comm). Before each mark the shell
-    writes there the status that it is about to tell, and how many ends it has told for this token, modulo 10.
-    So if there are as many new marks as ends, they are the shell's. If there are more, other programs have
-    printed some, and only the newest with the right status counts.
+    @property
+    def pid(self) -> int:
+        """The shell's process id, which is also its session's."""
+
+    def fileno(self) -> int:
+        """A descriptor that is readable when `read` has a result."""
+
+    def read(self) -> bytes | None:
+        """New output of the terminal; empty if there is none yet, None at its end."""
+
+    def write(self, data: bytes) -> int:
+        """Type bytes; how many were taken (0: try again when `writable_fileno` is writable)."""
+
+    def writable_fileno(self) -> int:
+        """The descriptor to wait for when `write` took less than it was given."""
+
+    def resize(self, rows: int, columns: int) -> None:
+        """Change the size of the terminal; the foreground program gets SIGWINCH."""
+
+    def status(self) -> int | None:
+        """The exit status of a shell that has ended (128 + signal if killed), or None if unknown."""
+
+    def hang_up(self) -> None:
+        """Close the terminal. The shell gets SIGHUP; a second call does nothing."""
+
+
+class Pty:
+    """A program with its own session and controlling terminal, a child of this process."""
+
+    def __init__(self, spec: wire.ShellSpec) -> None:
+        """Start it; a directory that cannot be entered becomes the home.
+
+        Raises:
+            OSError: there is no such program, or no terminal or process to be had.
+        """
+        master, slave = os.openpty()
+        try:
+            _set_size(slave, spec.rows, spec.columns)
+            if spec.uid is not None:
+                os.fchown(slave, spec.uid, -1)
+            self._pid = control_mode.spawn(lambda: _become(spec, slave), spec.arguments[0])
+        except OSError:
+            os.close(master)
+            raise
+        finally:
+            os.close(slave)
+        self._master = master
+        self._status: int | None = None
+        self._exited = False
+        os.set_blocking(master, False)
+
+    @property
+    def pid(self) -> int:
+        return self._pid
+
+    def fileno(self) -> int:
+        return self._master
+
+    writable_fileno = fileno
+
+    def read(self) -> bytes | None:
+        """New output; None when no process has the terminal open any more, or the shell is gone."""
+        pieces: list[bytes] = []
+        size = 0
+        while size < _READ_LIMIT:
+            try:
+                piece = os.read(self._master, _READ_SIZE)
+            except BlockingIOError:
+                break
+            except OSError:  # EIO: no process has the terminal open
+                piece = b""
+            if not piece:
+                return b"".join(pieces) or None
+            pieces.append(piece)
+            size += len(piece)
+            if len(piece) < _SHORT:
+                break
+        if not pieces and self._exited:
+            return None
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def write(self, data: bytes) -> int:
+        try:
+            return os.write(self._master, data)
+        except BlockingIOError:
+            return 0
+        except OSError:
+            return len(data)  # no process will read it
+
+    def resize(self, rows: int, columns: int) -> None:
+        _set_size(self._master, rows, columns)
+
+    def status(self) -> int | None:
+        return self._status
+
+    def reaped(self, status: int) -> None:
+        """The shell has ended with this status of `waitpid`."""
+        code = os.waitstatus_to_exitcode(status)
+        self._status = code if code >= 0 else 128 - code
+        self._exited = True
+
+    def hang_up(self) -> None:
+        if self._master >= 0:
+            os.close(self._master)
+            self._master = -1
+
+
+def _set_size(descriptor: int, rows: int, columns: int) -> None:
+    fcntl.ioctl(descriptor, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+
+def _become(spec: wire.ShellSpec, slave: int) -> None:
+    groups = ",".join(map(str, spec.groups)).encode()
+    user = (b"", b"", b"") if spec.uid is None else (b"%d" % spec.uid, b"%d" % (spec.gid or 0), groups)
+    control_mode.become(
+        [os.fsencode(argument) for argument in spec.arguments],
+        {os.fsencode(name): os.fsencode(value) for name, value in spec.environment.items()},
+        os.fsencode(spec.cwd),
+        user,
+        slave,
+    )
+
+
+class EndMarks:
+    """Distinguishes end marks that the shell itself printed from those of other programs.
+
+    Only a process itself can write its name (/proc/PID/comm). Before each mark the shell writes there the
+    status of the mark, and how many ends it has reported for this token, modulo 10. So if there are as many
+    new marks as ends, they are the shell's. If there are more, other programs have printed some, and only the
+    newest with the right status counts.
     """
 
     def __init__(self, pid: int) -> None:
         self._path = f"/proc/{pid}/comm"
         self._mark = self._name = self._before = b""
-        self._told = 0
+        self._reported = 0
         self._newest = -1
         #: Offsets of marks that may be the shell's.
         self._found: list[int] = []
-        #: Offsets of the marks that are.
+        #: Offsets of marks that are the shell's.
         self.confirmed: list[int] = []
 
     def expect(self, token: bytes) -> None:
@@ -48,29 +182,31 @@ class EndMarks:
         if mark != self._mark:
             self._mark = mark
             self._name = b"bash:" + token[:4] + b":"
-            self._told = 0
+            self._reported = 0
             self._found = []
             self.confirmed = []
 
     def find(self, data: bytes, offset: int) -> bool:
-        """Look through what was printed at `offset`; whether there is another mark of the shell's."""
+        """Search the output at `offset`; whether there is another mark of the shell's."""
         before, mark = self._before, self._mark
         self._before = data[-_MARK_SIZE:] if len(data) >= _MARK_SIZE else (before + data)[-_MARK_SIZE:]
         if not mark or (mark not in data and mark not in before + data[:_MARK_SIZE]):
             return False
         data, offset = before + data, offset - len(before)
         self._collect(data, offset)
-        status, _, count = self._read_name().removeprefix(self._name).partition(b":")
-        ends = (int(count) - self._told) % 10 if count.isdigit() else 0
+        status, _, count = (
+            read_file(self._path, _MARK_SIZE).rstrip(b"\n").removeprefix(self._name).partition(b":")
+        )
+        ends = (int(count) - self._reported) % 10 if count.isdigit() else 0
         found = self._found
-        if ends <= len(found):  # else the rest is still to come, or was lost
+        if ends <= len(found):  # else the other marks follow, or were lost
             newest = data.rfind(mark + status + b"\x1f")
             if not ends or newest < 0:
                 return False
             if ends < len(found):
                 found = [offset + newest]
         self.confirmed = [*self.confirmed, *found][-_MOST_ENDS:]
-        self._told = (self._told + min(ends, len(self._found))) % 10
+        self._reported = (self._reported + min(ends, len(self._found))) % 10
         self._found = []
         return True
 
@@ -82,21 +218,9 @@ class EndMarks:
                 self._found = [*self._found[1 - _MOST_ENDS :], self._newest]
             at = data.find(self._mark, at + 1)
 
-    def _read_name(self) -> bytes:
-        try:
-            descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
-        except OSError:
-            return b""
-        try:
-            return os.read(descriptor, _MARK_SIZE).rstrip(b"\n")
-        except OSError:  # it has just ended
-            return b""
-        finally:
-            os.close(descriptor)
-
 
 class HolderTerminal:
-    """One shell, its log, and what is still to be typed."""
+    """A shell in the holder."""
 
     def __init__(
         self, number: int, name: str, source: ShellTerminal, log: Log, scratch: str, token: bytes = b""
@@ -105,31 +229,31 @@ class HolderTerminal:
         self.name = name
         self.source = source
         self.log = log
-        #: The directory of the shell's files, which goes when it does.
+        #: The directory of the shell's files, removed with the shell.
         self.scratch = scratch
         self.inputs = 0
         self.unsent = bytearray()
-        #: The server has not heard of the newest output.
+        #: The server has no news of the newest output yet.
         self.dirty = False
         self.exited = False
-        #: When to give up waiting: for the status of a shell that left its terminal, or for one to end.
+        #: Until when to wait for the status of a shell that closed its terminal, or for the end of a shell.
         self.deadline: float | None = None
         self.closing = False
-        #: Readable when a shell that is not our child has ended, while it is being closed.
+        #: A pidfd of a shell that is not our child, while it is being closed.
         self.leave = -1
         self.relatives: list[Process] = []
-        #: Until then, or until the command has ended, there is no news: most commands are over by then.
+        #: Until then, or until the command has ended, news waits.
         self.quiet_until = 0.0
         self.ends = EndMarks(source.pid)
         self.ends.expect(token)
 
     def expect(self, token: bytes) -> None:
-        """A command begins: tell of what it prints as one piece of news, if it ends soon."""
+        """A command begins; if it ends soon, there is one frame of news about all its output."""
         self.quiet_until = time.monotonic() + _QUIET
         self.ends.expect(token)
 
     def printed(self, data: bytes) -> list[tuple[int, str]]:
-        """The shell printed something; the new files that the log goes on in."""
+        """Log output of the shell; returns the new files of the log."""
         self.dirty = True
         ended = self.ends.find(data, self.log.end)
         if _PROMPT_END in data or len(data) >= _MUCH:
@@ -139,7 +263,7 @@ class HolderTerminal:
         return self.log.append(data)
 
     def describe(self) -> wire.HeldTerminal:
-        """What a server has to know of it, which is to find the log as it should be."""
+        """The description for a new server, after a check of the log."""
         self.log.check()
         return wire.HeldTerminal(
             number=self.number,

@@ -1,7 +1,7 @@
 """Shells in tmux, so that people can attach to them; driven through tmux's control mode.
 
-Written for tmux 3.0 and later. A shell that is still running when the holder dies ends with it, unless
-somebody is attached: then it ends when they leave.
+Written for tmux 3.0 and later. A shell that is still running when the holder dies ends with it, or, while
+people are attached, when the last of them leaves.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ import time
 from glovebox.box.terminal.holder import control_mode
 from glovebox.box.terminal.holder.control_mode import ControlMode, Marks
 from glovebox.box.terminal.holder.lean import signals
-from glovebox.box.terminal.holder.source import ShellSpec
+from glovebox.box.terminal.holder.wire import ShellSpec
 
 _READ_SIZE = 65_536
-#: Bytes taken at a time; other terminals want a turn too.
+#: Bytes read at a time; other terminals have their turn after that.
 _READ_LIMIT = 262_144
 #: Seconds that tmux may take to start a shell, or to end.
 _PATIENCE = 10.0
 #: Times to try again when tmux ended in the meantime.
 _ATTEMPTS = 10
-#: What is written to a pipe in one piece of at most this size is taken whole or not at all.
+#: Writes of at most this size to a pipe are atomic.
 _LINE = select.PIPE_BUF
 #: tmux and what it runs for people need little; the shells have their own.
 _ENVIRONMENT = {
@@ -31,9 +31,9 @@ _ENVIRONMENT = {
     b"LC_CTYPE": b"C.UTF-8",
 }
 _PR_SET_PDEATHSIG = 1
-#: tmux drops a client that is minutes behind, or what that client has missed; let it be weeks.
+#: tmux disconnects clients that are minutes behind, or skips output; this makes it weeks.
 _UNHURRIED = "pause-after=4000000"
-#: Run by a shell that knows what tmux has put in the environment.
+#: Executes the keeper, with values that tmux has put in the environment.
 _KEEPER = 'exec "$0" -I -S "$@" "$TMUX" "$TMUX_PANE"'
 
 
@@ -43,15 +43,15 @@ def attach_command(socket: str, name: str) -> list[str]:
 
 
 class TmuxServer:
-    """A tmux of our own at the address `socket`, which runs while there are shells in it.
+    """A tmux at the address `socket`, which runs while there are shells in it.
 
-    What is started here are children of this process, which has to reap them.
+    Its clients are children of this process, which has to reap them.
     """
 
     def __init__(self, socket: str, program: str = "tmux") -> None:
         self.socket = socket
         self._program = program
-        #: The clients that hold a shell each.
+        #: The clients, one for each shell.
         self._clients: set[int] = set()
 
     def open(self, spec: ShellSpec) -> TmuxSource:
@@ -65,13 +65,13 @@ class TmuxServer:
         while True:
             try:
                 return self._open(spec)
-            except ConnectionResetError:  # it was about to end, as nobody had a shell any more
+            except ConnectionResetError:  # it was about to end, as the last shell had ended
                 attempts -= 1
                 if not attempts:
                     raise
 
     def _open(self, spec: ShellSpec) -> TmuxSource:
-        # On a command line anybody could read it.
+        # Not on the command line, which every process can read.
         path = f"{self.socket}.{spec.name}"
         secret = b"%d" % int.from_bytes(os.urandom(16), "big")
         _discard(path)
@@ -84,15 +84,14 @@ class TmuxServer:
             _discard(path)
 
     def attend(self, command: list[str], stdin: int, stdout: int) -> int:
-        """Start a client that stays."""
         client = _spawn(command, stdin, stdout)
         self._clients.add(client)
         return client
 
     def dismiss(self, client: int) -> None:
-        """End a client, and its shell with it if nobody else is attached.
+        """End a client, and its shell with it unless people are attached.
 
-        One that is left to itself, with output that nobody takes, stays for ever and keeps tmux from ending.
+        A client whose output is not read would never end, nor would tmux.
         """
         self._clients.discard(client)
         try:
@@ -124,7 +123,7 @@ class TmuxServer:
         with open(done, "rb", buffering=0) as said:
             deadline = time.monotonic() + _PATIENCE
             while _readable(done, deadline) and said.read(_READ_SIZE):
-                pass  # it may say that there is none
+                pass  # it may print that there is none
 
     def _command(self, *arguments: str) -> list[str]:
         return [self._program, "-S", self.socket, "-f", os.devnull, *arguments]
@@ -156,7 +155,7 @@ class TmuxSource:
         os.set_blocking(self._commands, False)
         os.set_blocking(self._output, False)
         try:
-            #: Printed before it was known that the shell runs.
+            #: Output from before the shell was known to run.
             self._early = self._start(spec.arguments[0])
         except OSError:
             self._leave()  # which ends a shell that has started after all
@@ -164,7 +163,6 @@ class TmuxSource:
 
     @property
     def pid(self) -> int:
-        """The shell's process id, which is also its session's."""
         return self._pid
 
     def fileno(self) -> int:
@@ -174,9 +172,9 @@ class TmuxSource:
         return self._commands
 
     def read(self) -> bytes | None:
-        """What was printed since; None when the shell is gone, or tmux is.
+        """New output; None when the shell or tmux has ended.
 
-        The first call may have something to say without anything to be read from tmux.
+        The first call may have a result without new output of tmux.
         """
         early, self._early = self._early, b""
         printed = early + self._receive()
@@ -184,9 +182,9 @@ class TmuxSource:
         return None if self._over and not printed else printed
 
     def write(self, data: bytes) -> int:
-        """Type something, whatever a person may be looking at."""
+        """Type bytes, even while a person scrolls back."""
         pane = self._tmux.pane
-        # In a mode, as when a person scrolls back, tmux would take what is typed for commands of its own.
+        # In a mode, as when a person scrolls back, tmux would take input for commands of its own.
         start = b"copy-mode -q -t %b\nsend-keys -t %b -H " % (pane, pane)
         room = (_LINE - len(start)) // 3
         taken = 0
@@ -198,16 +196,14 @@ class TmuxSource:
         return taken
 
     def resize(self, rows: int, columns: int) -> None:
-        """Change the size; the foreground program gets SIGWINCH."""
         self._owed.append(b"resize-window -t %b -x %d -y %d\n" % (self._tmux.pane, columns, rows))
         self._flush()
 
     def status(self) -> int | None:
-        """The exit status, once known."""
         return self._status
 
     def hang_up(self) -> None:
-        """Close the terminal, for people who are attached too."""
+        """Close the terminal, also for people who are attached."""
         if self._output < 0:
             return
         ended = self._over and self._status is not None
@@ -216,7 +212,7 @@ class TmuxSource:
             return
         try:
             self._server.end(self._tmux.pane.decode(), self._tmux.server.decode())
-        except OSError:  # without tmux there is nothing to close
+        except OSError:  # there is no tmux any more
             pass
 
     def _leave(self) -> None:
@@ -227,7 +223,7 @@ class TmuxSource:
         self._over = True
 
     def _start(self, program: str) -> bytes:
-        """Wait until the shell runs; returns what it has printed by then."""
+        """Wait until the shell runs; returns its output until then."""
         printed = []
         deadline = time.monotonic() + _PATIENCE
         while not self._pid:
@@ -241,8 +237,8 @@ class TmuxSource:
         return b"".join(printed)
 
     def _receive(self, program: str = "") -> bytes:
-        """Hear what tmux has to say; returns what the terminal printed."""
-        heard: list[bytes] = []
+        """Read the output of tmux; returns the output of the terminal."""
+        received: list[bytes] = []
         size = 0
         while size < _READ_LIMIT and not self._over:
             try:
@@ -250,9 +246,9 @@ class TmuxSource:
             except BlockingIOError:
                 break
             self._over = not piece
-            heard.append(piece)
+            received.append(piece)
             size += len(piece)
-        printed, marks = self._marks.split(self._tmux.feed(b"".join(heard)))
+        printed, marks = self._marks.split(self._tmux.feed(b"".join(received)))
         for mark in marks:
             number = int(mark[1:])
             if mark.startswith(control_mode.REFUSED):
@@ -261,29 +257,28 @@ class TmuxSource:
                 self._pid = number
             else:
                 self._status = number
-                # Its client ends with the session, and that is what can be waited for.
+                # The client ends with the session, and its end is what can be waited for.
                 self._owed.append(b"kill-session -t %b\n" % self._tmux.pane)
         return printed
 
     def _flush(self) -> bool:
-        """Tell tmux what it has not been told; whether that is all. Its answers are a reason to try again."""
+        """Send pending commands; whether all were sent. If not, the next output of tmux causes a retry."""
         while self._owed and self._send(self._owed[0]):
             del self._owed[0]
         return not self._owed
 
     def _send(self, line: bytes) -> bool:
-        """Tell tmux one thing, whole; whether it was taken."""
+        """Send one command as a whole; whether that was possible."""
         try:
             os.write(self._commands, line)
         except BlockingIOError:
             return False
         except OSError:
-            pass  # nobody will read it any more
+            pass  # tmux has ended
         return True
 
 
 def _commands(spec: ShellSpec, path: str) -> list[str]:
-    """What the client of a new shell has tmux do."""
     size = ["-x", str(spec.columns), "-y", str(spec.rows)]
     names = ["-s", spec.name, "-n", os.path.basename(spec.arguments[0])]
     keeper = ["/bin/sh", "-c", _KEEPER, sys.executable, control_mode.__file__, path]
@@ -300,40 +295,22 @@ def _spawn(command: list[str], stdin: int, stdout: int) -> int:
     """Start a program that does not outlive this process.
 
     Raises:
-        OSError: there is no such program, or no process to be had.
+        OSError: it could not be started.
     """
-    complaint, complain = os.pipe()
     parent = os.getpid()
-    try:
-        child = os.fork()
-        if child == 0:
-            _become(command, stdin, stdout, parent, complain)
-    finally:
-        os.close(complain)
-    with open(complaint, "rb") as pipe:  # it closes when the program starts
-        problem = pipe.read()
-    if problem:
-        os.waitpid(child, 0)
-        raise OSError(int(problem), os.strerror(int(problem)), command[0])
-    return child
 
-
-def _become(command: list[str], stdin: int, stdout: int, parent: int, complain: int) -> None:
-    """The rest of the child's life: never returns."""
-    try:
+    def run() -> None:
         os.setsid()
         for theirs, ours in ((stdin, 0), (stdout, 1), (stdout, 2)):
             os.dup2(theirs, ours)
         _end_with_parent(parent)
         control_mode.execute([os.fsencode(word) for word in command], _ENVIRONMENT)
-    except OSError as error:
-        os.write(complain, b"%d" % (error.errno or 0))
-    finally:
-        os._exit(1)
+
+    return control_mode.spawn(run, command[0])
 
 
 def _end_with_parent(parent: int) -> None:
-    """Be killed when the parent dies. Linux only; elsewhere a client sees that nobody speaks to it."""
+    """Be killed when the parent dies. Linux only; elsewhere a client sees that its pipe is closed."""
     try:
         import ctypes
 

@@ -1,4 +1,4 @@
-"""What the server and the holder say to each other, over a socket. Both sides use this module.
+"""The protocol between server and holder, over a socket.
 
 A frame is a kind, the number of a terminal and a payload. Structured payloads are fields separated by NUL,
 which neither paths nor arguments nor variables can contain.
@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import struct
 
-from glovebox.box.terminal.holder.source import ShellSpec
+from glovebox.box.terminal.holder.lean import dataclass
 
-#: Changes when an older holder could not be understood any more.
+#: Changes when servers are no longer compatible with older holders.
 VERSION = "3"
 
 HEADER = struct.Struct("<cII")
@@ -26,47 +26,54 @@ RESIZE = b"r"  # fields: rows, columns
 CLOSE = b"c"  # end the shell and everything it started
 QUIT = b"q"  # end everything
 #: From the holder.
-WELCOME = b"w"  # fields: version, process id, then what is held
+WELCOME = b"w"  # fields: version, process id, then its terminals
 OPENED = b"O"  # fields: process id of the shell
 REFUSED = b"R"  # why no shell was started
-SEGMENT = b"s"  # fields: offset, path: from here on the log is in this file; first offset that is kept
+SEGMENT = b"s"  # fields: offset, path: from here on the log is in this file; first offset of the log
 NEWS = b"n"  # offsets: of the log's end, and of the end marks that the shell itself printed
 EXITED = b"x"  # fields: exit status, or nothing if unknown
-CLOSED = b"C"  # nothing of the shell is left
+CLOSED = b"C"  # the shell and all its processes have ended
 
 _PER_SESSION = 9
 
 
+@dataclass(kw_only=True)
+class ShellSpec:
+    """The shell to start and the terminal to start it in."""
+
+    #: A word that can stand in file names and on command lines.
+    name: str
+    arguments: list[str]
+    environment: dict[str, str]
+    cwd: str
+    rows: int
+    columns: int
+    #: The user of the shell, or None for the user of the holder.
+    uid: int | None = None
+    gid: int | None = None
+    groups: tuple[int, ...] = ()
+    #: Not a shell for people to attach to.
+    plain: bool = False
+    #: The token of the mark that a shell prints when it has started.
+    token: str = ""
+
+
+@dataclass(kw_only=True)
 class HeldTerminal:
-    """What the holder says about one of its terminals."""
+    """A terminal of the holder, as described to a server."""
 
-    __slots__ = ("end", "ends", "exited", "inputs", "name", "number", "pid", "segments", "status")
-
-    def __init__(
-        self,
-        *,
-        number: int,
-        name: str,
-        pid: int,
-        inputs: int,
-        end: int,
-        ends: list[int],
-        exited: bool,
-        status: int | None,
-        segments: list[tuple[int, str]],
-    ) -> None:
-        self.number = number
-        self.name = name
-        self.pid = pid
-        #: The number of the newest input that was taken.
-        self.inputs = inputs
-        #: The offset of the log's end.
-        self.end = end
-        #: The offsets of the end marks that the shell itself printed for its last command.
-        self.ends = ends
-        self.exited = exited
-        self.status = status
-        self.segments = segments
+    number: int
+    name: str
+    pid: int
+    #: The number of the newest input.
+    inputs: int
+    #: The offset of the log's end.
+    end: int
+    #: The offsets of the end marks that the shell itself printed for its last command.
+    ends: list[int]
+    exited: bool
+    status: int | None
+    segments: list[tuple[int, str]]
 
 
 def offsets(*values: int) -> bytes:
@@ -86,31 +93,25 @@ def frame(kind: bytes, number: int = 0, payload: bytes = b"") -> bytes:
 
 def fields(*values: str | int | None) -> bytes:
     """A payload of fields; None is an empty one."""
-    return b"\0".join(b"" if value is None else _encode(str(value)) for value in values)
+    return b"\0".join(
+        b"" if value is None else str(value).encode("utf-8", "surrogateescape") for value in values
+    )
 
 
 def parse_fields(payload: bytes) -> list[str]:
     """The fields of a payload."""
-    return [_decode(field) for field in payload.split(b"\0")]
-
-
-def _encode(text: str) -> bytes:
-    return text.encode("utf-8", "surrogateescape")
-
-
-def _decode(data: bytes) -> str:
-    return data.decode("utf-8", "surrogateescape")
+    return payload.decode("utf-8", "surrogateescape").split("\0")
 
 
 class Frames:
-    """Takes bytes apart, whatever the pieces they arrive in."""
+    """Splits a stream of bytes into frames."""
 
     def __init__(self) -> None:
         self._held = bytearray()
 
     @property
     def size(self) -> int:
-        """How many bytes have come of a frame that is not complete."""
+        """How many bytes of an incomplete frame there are."""
         return len(self._held)
 
     def feed(self, data: bytes) -> list[tuple[bytes, int, bytes]]:
@@ -131,7 +132,7 @@ class Frames:
 
 
 def pack_open(log: str, scratch: str, spec: ShellSpec) -> bytes:
-    """A shell to start, where its output goes, and what to remove after it, as a payload."""
+    """The payload of OPEN: the directories of the log and of the shell's files, and the shell."""
     switch = None if spec.uid is None else f"{spec.uid}:{spec.gid}:{','.join(map(str, spec.groups))}"
     variables = [f"{name}={value}" for name, value in spec.environment.items()]
     return fields(
@@ -151,7 +152,7 @@ def pack_open(log: str, scratch: str, spec: ShellSpec) -> bytes:
 
 
 def parse_open(payload: bytes) -> tuple[str, str, ShellSpec]:
-    """The log's directory, that of the shell's files, and the shell that a payload describes."""
+    """The reverse of `pack_open`."""
     log, scratch, name, cwd, rows, columns, switch, plain, token, count, *rest = parse_fields(payload)
     uid, gid, groups = switch.split(":") if switch else ("", "", "")
     spec = ShellSpec(
@@ -163,7 +164,7 @@ def parse_open(payload: bytes) -> tuple[str, str, ShellSpec]:
         environment=dict(variable.split("=", 1) for variable in rest[int(count) :]),
         uid=int(uid) if uid else None,
         gid=int(gid) if gid else None,
-        groups=[int(group) for group in groups.split(",") if group],
+        groups=tuple(int(group) for group in groups.split(",") if group),
         plain=plain == "1",
         token=token,
     )
@@ -171,7 +172,7 @@ def parse_open(payload: bytes) -> tuple[str, str, ShellSpec]:
 
 
 def pack_welcome(pid: int, held: list[HeldTerminal]) -> bytes:
-    """What the holder says first."""
+    """The payload of WELCOME."""
     values: list[str | int | None] = [VERSION, pid, len(held)]
     for one in held:
         values += [one.number, one.name, one.pid, one.inputs, one.end, int(one.exited), one.status]
@@ -182,7 +183,7 @@ def pack_welcome(pid: int, held: list[HeldTerminal]) -> bytes:
 
 
 def parse_welcome(payload: bytes) -> tuple[str, int, list[HeldTerminal]]:
-    """The version and the process id of a holder, and what it holds."""
+    """The version and the process id of a holder, and its terminals."""
     version, pid, count, *rest = parse_fields(payload)
     held: list[HeldTerminal] = []
     if version != VERSION:

@@ -1,4 +1,4 @@
-"""A running command seen from outside: what it does, what it costs, and limits on it.
+"""A running command from outside: its state, what it uses, and limits on it.
 
-Everything here blocks for a few milliseconds at most, and reads `/proc`. Elsewhere nothing is known.
+Everything here blocks for a few milliseconds at most. Without `/proc` nothing is known.
 """

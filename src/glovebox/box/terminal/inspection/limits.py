@@ -2,34 +2,32 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import os
-import resource
 import signal
 import time
 
 import msgspec
 
-from glovebox.box.terminal import processes
-from glovebox.box.terminal.inspection import tty
-from glovebox.box.terminal.inspection.command import TICKS_PER_SECOND, CommandProcesses, CommandUsage
-from glovebox.box.terminal.processes import Process
+from glovebox.box.terminal.inspection.usage import CommandProcesses, CommandUsage
+from glovebox.linux import processes, tty
+from glovebox.linux.limits import FileSizeLimit
+from glovebox.linux.processes import TICKS_PER_SECOND, Process, ProcessTable, read_file, size_field
 from glovebox.protocol.terminal import Limits
 
 #: How long processes may take to die.
 _PATIENCE = 1.0
 _PAUSE = 0.001
-#: How long a shell may take to be stopped; somebody else, as tmux does, may continue it at once.
+#: How long a shell may take to be stopped; another program, as tmux does, may continue it at once.
 _STOP_LIMIT = 0.05
-#: A shell that used so much CPU time after it was interrupted did not listen.
-_UNHEARD = TICKS_PER_SECOND // 10
+#: A shell that used so much CPU time after it was interrupted has ignored the interrupt.
+_IGNORED = TICKS_PER_SECOND // 10
 _LARGEST = 2**63 - 1
 _FILE_TOO_LARGE = 128 + signal.SIGXFSZ
 
 
 def problem(limits: Limits) -> str | None:
-    """What is wrong with limits, if anything."""
+    """Why limits are invalid, if they are."""
     for name in limits.__struct_fields__:
         value = getattr(limits, name)
         if value is not None and not (math.isfinite(value) and 0 < value <= _LARGEST):
@@ -38,7 +36,7 @@ def problem(limits: Limits) -> str | None:
 
 
 class Exceeded(msgspec.Struct, frozen=True):
-    """A limit that a command went beyond."""
+    """A limit that a command has exceeded."""
 
     name: str
     limit: float
@@ -60,12 +58,12 @@ class Exceeded(msgspec.Struct, frozen=True):
 
 
 class Warden:
-    """Watches one command in a shell, and ends it when it goes beyond its limits.
+    """Watches one command in a shell, and ends it when it exceeds a limit.
 
     The shell itself is not killed but interrupted, as by Ctrl-C, so that the rest of a list or loop does not
     run; one that ignores or traps this goes on, and what it starts then is ended at the next check.
 
-    Not seen are programs that leave the session and their parent between two checks.
+    Programs that leave the session and their parent between two checks escape.
     """
 
     def __init__(self, shell: int, limits: Limits) -> None:
@@ -74,14 +72,13 @@ class Warden:
         self._command: CommandProcesses | None = None
         self._exceeded: Exceeded | None = None
         self._interrupted_at = 0
-        #: The soft limits on file sizes: the one before, and ours.
-        self._file_sizes: tuple[int, int] | None = None
+        self._file_size: FileSizeLimit | None = None
 
     def begin(self) -> None:
         """Start watching; call it before the command begins.
 
-        The limit on file sizes is one of the shell, which what it starts inherits. A bash that writes too
-        large a file itself ends because of it, unless it has a trap on XFSZ.
+        The limit on file sizes is set for the shell, and its children inherit it. A bash that writes too
+        large a file itself is killed, unless it has a trap on XFSZ.
 
         Raises:
             OSError: the limit on file sizes could not be set.
@@ -89,20 +86,13 @@ class Warden:
         shell = processes.read(self._pid)
         if shell is None:
             return
-        before = {(process.pid, process.started) for process in processes.family(self._pid, ended=False)}
-        self._command = CommandProcesses(shell, lambda process: (process.pid, process.started) in before)
+        before = {process.key for process in ProcessTable().family(self._pid, ended=False)}
+        self._command = CommandProcesses(shell, lambda process: process.key in before)
         if self._limits.file_size is not None:
-            soft, hard = resource.prlimit(self._pid, resource.RLIMIT_FSIZE)
-            ours = (
-                self._limits.file_size
-                if hard == resource.RLIM_INFINITY
-                else min(self._limits.file_size, hard)
-            )
-            resource.prlimit(self._pid, resource.RLIMIT_FSIZE, (ours, hard))
-            self._file_sizes = soft, ours
+            self._file_size = FileSizeLimit(self._pid, self._limits.file_size)
 
     def check(self) -> Exceeded | None:
-        """End the command if it is beyond a limit, and say which one; after that, whatever is left of it."""
+        """End the command if it exceeds a limit, and return that; later calls end what is left of it."""
         sight = self._command.look() if self._command else None
         if self._command is None or sight is None:
             return self._exceeded
@@ -110,23 +100,19 @@ class Warden:
             self._exceeded = self._judge(sight)
             if self._exceeded is not None:
                 self._end(self._command, sight)
-        elif sight.alive or sight.shell.ticks - self._interrupted_at >= _UNHEARD:
+        elif sight.alive or sight.shell.ticks - self._interrupted_at >= _IGNORED:
             self._end(self._command, sight)
         return self._exceeded
 
     def end(self, exit_code: int) -> Exceeded | None:
-        """Stop watching; what the command went beyond, if anything.
+        """Stop watching; returns the limit that the command exceeded, if any.
 
         That a file was too large is known from the exit code only, so not if a program ignores the signal, as
         Python does: there, writing fails with an ordinary error.
         """
-        if self._file_sizes is not None:
-            before, ours = self._file_sizes
-            self._file_sizes = None
-            with contextlib.suppress(OSError):
-                soft, hard = resource.prlimit(self._pid, resource.RLIMIT_FSIZE)
-                if soft == ours:  # else the command has set its own
-                    resource.prlimit(self._pid, resource.RLIMIT_FSIZE, (before, hard))
+        if self._file_size is not None:
+            self._file_size.restore()
+            self._file_size = None
         size = self._limits.file_size
         if self._exceeded is None and size is not None and exit_code == _FILE_TOO_LARGE:
             self._exceeded = Exceeded("file_size", size, size)
@@ -140,14 +126,14 @@ class Warden:
         if limits.cpu_seconds is not None and seconds > limits.cpu_seconds:
             return Exceeded("cpu_seconds", limits.cpu_seconds, seconds)
         if limits.memory is not None and sight.resident > limits.memory:
-            # Processes that were forked share most of it; counting that right takes longer.
+            # Forked processes share most of it; reading how much takes longer.
             used = sight.resident - sum(_shared_with_others(process) for process in alive)
             if used > limits.memory:
                 return Exceeded("memory", limits.memory, used)
         return None
 
     def _end(self, command: CommandProcesses, sight: CommandUsage) -> None:
-        """Kill everything but the shell, which must not start anything else meanwhile."""
+        """Kill everything but the shell, which must not start other processes meanwhile."""
         # A shell at its prompt is left alone: it would take the interrupt for one of the next command.
         interrupt = not _at_prompt(sight.shell)
         if interrupt:
@@ -164,7 +150,7 @@ class Warden:
 
 
 def _await_stop(pid: int) -> None:
-    """Wait until a shell is stopped; else it may still see that its job was, and takes that for the end."""
+    """Wait until a shell is stopped; else it may notice that its job was stopped, and go on."""
     until = time.monotonic() + _STOP_LIMIT
     while (now := processes.read(pid)) and now.state != "T" and time.monotonic() < until:
         time.sleep(_PAUSE)
@@ -178,17 +164,17 @@ def _kill(command: CommandProcesses) -> None:
         alive = [process for process in sight.alive if _signal(process.pid, 0)]
         if not alive:
             break
-        fresh = [process for process in alive if (process.pid, process.started) not in stopped]
-        # What is stopped starts nothing; so when a look shows nothing new, these are all.
+        fresh = [process for process in alive if process.key not in stopped]
+        # Stopped processes start no others; so when there are no new ones, these are all.
         _signal_all(fresh or alive, sight.shell, signal.SIGSTOP if fresh else signal.SIGKILL)
-        stopped |= {(process.pid, process.started) for process in fresh}
+        stopped |= {process.key for process in fresh}
         if not fresh:
             time.sleep(_PAUSE)
 
 
 def _signal_all(members: list[Process], shell: Process, number: int) -> None:
-    """Send a signal to whole groups, which nobody escapes by forking; not to the one of the shell."""
-    # 0 is a group that cannot be named here, and means our own to the kernel.
+    """Send a signal to whole groups, which no process escapes by forking; not to the one of the shell."""
+    # 0 stands for a group of another namespace, and means our own to the kernel.
     shared = {0, 1, shell.group, os.getpgrp()}
     for group in {process.group for process in members} - shared:
         _signal(-group, number)
@@ -198,7 +184,7 @@ def _signal_all(members: list[Process], shell: Process, number: int) -> None:
 
 
 def _signal(pid: int, number: int) -> bool:
-    """Send a signal; whether it was taken. One of another user, say `sudo`, takes none from us."""
+    """Send a signal; whether that was possible. It is not for processes of other users, say `sudo`."""
     try:
         os.kill(pid, number)
     except (ProcessLookupError, PermissionError):
@@ -208,22 +194,16 @@ def _signal(pid: int, number: int) -> bool:
 
 def _at_prompt(shell: Process) -> bool:
     modes = tty.modes(shell) if shell.foreground == shell.group and shell.state == "S" else None
-    return modes is not None and not modes.canonical and not modes.echo
+    return modes is not None and modes.draws_input
 
 
 def _shared_with_others(process: Process) -> int:
-    """How much of a process's memory is accounted for by others that have it too, in bytes."""
-    try:
-        with open(f"/proc/{process.pid}/smaps_rollup", "rb") as file:
-            lines = [line.split() for line in file.read().splitlines()[1:]]
-    except OSError:
-        return 0
-    sizes = {words[0]: int(words[1]) * 1024 for words in lines}
-    return sizes.get(b"Rss:", 0) - sizes.get(b"Pss:", 0)
+    """How much of a process's memory is accounted to other processes that share it, in bytes."""
+    data = read_file(f"/proc/{process.pid}/smaps_rollup")
+    return size_field(data, b"Rss") - size_field(data, b"Pss")
 
 
 def _size(value: float) -> str:
-    """A number of bytes for people."""
     for unit, name in ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")):
         if value >= unit:
             return f"{value / unit:.1f}".removesuffix(".0") + f" {name}"

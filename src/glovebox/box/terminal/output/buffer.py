@@ -1,4 +1,4 @@
-"""How much of a command's output is kept: in memory while it runs, and by the contract in the answer."""
+"""How much of a command's output is kept in memory while it runs, and shown in the contract's answer."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PIECE = 65_536
 
 
 class RetainedOutput(msgspec.Struct, frozen=True):
-    """The newest bytes of an output, and what is known of those before them."""
+    """The newest bytes of an output, and figures of those before them."""
 
     data: bytes
     #: The very first bytes, if they are not part of `data`.
@@ -31,9 +31,9 @@ class RetainedOutput(msgspec.Struct, frozen=True):
 
 
 class OutputBuffer:
-    """What a command printed, in bounded memory: as many lines as the contract's terminal could show.
+    """The output of a command in bounded memory: as many lines as the contract's terminal could show.
 
-    Of longer lines fewer are kept, and the beginning of everything.
+    Of longer lines fewer are kept. The beginning of the output is always kept.
     """
 
     def __init__(self, keep_lines: int = _KEEP_LINES, keep_bytes: int = _KEEP_BYTES) -> None:
@@ -51,7 +51,7 @@ class OutputBuffer:
         return self._bytes
 
     def append(self, data: bytes) -> None:
-        """Add what was printed, forgetting the oldest if need be."""
+        """Add output; the oldest is dropped if necessary."""
         self._open += data
         self._bytes += len(data)
         if len(self._open) < _PIECE:
@@ -70,7 +70,7 @@ class OutputBuffer:
         return b"".join([*(piece for piece, _ in self._pieces), self._open])
 
     def take(self) -> RetainedOutput:
-        """Everything that is kept; then start over."""
+        """Return everything that is kept, and start over."""
         kept = RetainedOutput(self.peek(), self._head, self._dropped_bytes, self._dropped_lines)
         self._pieces.clear()
         self._open.clear()
@@ -79,7 +79,7 @@ class OutputBuffer:
         return kept
 
     def put_back(self, data: bytes) -> None:
-        """Put the end of what was taken before everything that came since."""
+        """Put the end of taken output before everything that came since."""
         newer = self.take()
         self.append(data + newer.data)
 
@@ -88,7 +88,7 @@ class OutputBuffer:
         self._bytes -= len(oldest)
         self._lines -= lines
         if not lines and b"\r" in oldest:
-            return  # a line that is written over and over: nothing of this was to be seen any more
+            return  # a line that is overwritten again and again: nothing of this piece is visible
         if not self._dropped_bytes:
             self._head = oldest[:_KEEP_HEAD]
         self._dropped_bytes += len(oldest)
@@ -96,7 +96,7 @@ class OutputBuffer:
 
 
 def surviving(lines: list[str], rows_before: int, *, completed: bool) -> list[str] | None:
-    """The lines that the contract's terminal would still have, or `None` if that is all of them.
+    """The lines that the contract's terminal would still have, or `None` if it has all of them.
 
     It keeps 10,000 lines above the screen and, when these are full, forgets the oldest 1,000 at once.
     `rows_before` were printed before `lines`.

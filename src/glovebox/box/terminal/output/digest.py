@@ -20,16 +20,16 @@ from glovebox.box.terminal.output.search import BLOCK, blocks, plain, shorten, s
 MINIMUM = 200
 #: Below this, the notes would take all the space.
 _SMALL = 600
-#: What the notes on left-out lines may take that no excerpt pays for: one of them tells of errors.
+#: Space for notes on left-out lines, of which one mentions errors, apart from the space of excerpts.
 _RESERVE, _RESERVE_SMALL = 125, 12
 _BEFORE, _AFTER = 2, 3
 #: An excerpt's line is not shown longer, nor an error line looked at further than this.
 _WIDEST = 300
 _ERROR_WITHIN = 1_000
 
-#: What looks like an error: something to be found in the line in lower case, which is fast, and then what the
-#: line itself must match. It errs towards silence: `0 errors`, `no error`, `error_handler.py` and what merely
-#: is named after errors do not count, and neither does anything that follows the word "warning".
+#: Error lines: a text to be found in the line in lower case, which is fast, and a pattern that the line must
+#: match. In doubt a line does not count: not `0 errors`, `no error`, `error_handler.py` or other names,
+#: and nothing that follows the word "warning".
 _SIGNS = {
     b"error": rb"""
         (?<![\w.-])(?i:(?<!no\ )(?<!\b0\ )error)(?:\[\w+\]|\ [A-Z]+\d+)?:(?!\s*(?:0|[Nn]one|null)\b)
@@ -62,11 +62,11 @@ _SIGNS = {
     b"killed": rb"(?:^|\d\ +)Killed\b",
 }
 _ERRORS = {hint: re.compile(b"(?x)" + sign) for hint, sign in _SIGNS.items()}
-#: All of it in one.
+#: All patterns in one.
 ERROR_LINE = re.compile(b"(?x)" + b"|".join(_SIGNS.values()))
 _WARNING = re.compile(rb"(?i)(?<!\d )\bwarn(?:ing)?\b")
 _TRACEBACK = b"Traceback (most recent call last)"
-#: A traceback is indented; what ends it says what happened.
+#: A traceback is indented; the line that ends it names the error.
 _NOT_INDENTED = re.compile(rb"\n(?=[^\s])")
 
 
@@ -86,8 +86,8 @@ class Digest:
 def digest(pieces: Iterable[bytes], *, budget: int, command_id: str) -> Digest:
     """An output in at most `budget` characters, read once and never held as a whole.
 
-    Output that moves between lines is shown exactly only if it is not much longer than the budget; of
-    more, each line is shown by itself.
+    Output that moves between lines is rendered exactly only if it is not much longer than the budget;
+    otherwise each line is rendered by itself.
     """
     budget = max(budget, MINIMUM)
     room = 4 * budget + BLOCK
@@ -96,7 +96,7 @@ def digest(pieces: Iterable[bytes], *, budget: int, command_id: str) -> Digest:
     head, scan = _Head(), None
     queue: deque[bytes] = deque()
     queued = 0
-    # What the queue still holds may be the end. What leaves it is not, and is only searched for errors.
+    # The queue has what may become the end. Blocks that leave it are only searched for errors.
     for block in source:
         queue.append(block)
         queued += len(block)
@@ -170,7 +170,7 @@ class _Source:
 
 
 def _shrunk(line: bytes, room: int) -> bytes:
-    """A line that has no end yet, in less space: what still shows of it, or its beginning and end."""
+    """A shorter form of an unfinished line: its visible part, or its beginning and end."""
     line = without_colours(line)
     written, _, over_it = line.rpartition(b"\r")
     if written:
@@ -198,7 +198,7 @@ def _take_head(lines: list[str], space: int) -> _Head:
     left = space
     for line in lines:
         if len(line) >= left:
-            # Rather end with a whole line, unless that leaves much of the space empty.
+            # End with a whole line, unless that leaves much of the space empty.
             if left * 4 >= space:
                 head.last += 1
                 head.cut = left - 2
@@ -219,7 +219,7 @@ class _Tail:
 
 
 def _take_tail(lines: list[str], done: int, head: _Head, space: int) -> _Tail:
-    """The end of `lines`, before which there are `done` others, as far as the head does not show it."""
+    """The end of `lines`, which follow `done` others, as far as it is not part of the head."""
     index = max(0, head.last - done)
     lines = lines[index:] if head.cut is None or not index else [lines[index - 1][head.cut :], *lines[index:]]
     shown: list[str] = []
@@ -240,7 +240,7 @@ def _take_tail(lines: list[str], done: int, head: _Head, space: int) -> _Tail:
 
 @dataclass
 class _Excerpt:
-    """An error and the lines around it, as far as nothing else shows them."""
+    """An error and the lines around it that are not part of another excerpt."""
 
     first: int = 0
     shown: list[str] = field(default_factory=list)
@@ -263,7 +263,7 @@ class _Excerpt:
         self.shown.append(f"{number}{':' if error else '-'}{shorten(text, _WIDEST, at, at)}")
 
     def fit(self, space: int, previous: int) -> bool:
-        """Make it fit, at the cost of the lines around the error, then of the error's."""
+        """Make it fit: remove lines around the error, then shorten the error line."""
         while True:
             gap = len(_left_out(previous + 1, self.first - 1)) + 1 if self.first > previous + 1 else 0
             self.cost = sum(map(len, self.shown)) + len(self.shown) + gap
@@ -286,9 +286,9 @@ class _Excerpt:
 
 
 class _Scan:
-    """Looks for errors in what lies between head and tail; keeps the earliest and the latest of them.
+    """Finds errors between head and tail, and keeps the earliest and the latest of them.
 
-    The first error is usually the cause, and the last ones sum up.
+    The first error is usually the cause, and the last ones are summaries.
     """
 
     def __init__(self, space: int, after: int) -> None:
@@ -309,7 +309,7 @@ class _Scan:
         self._in_traceback = False
 
     def feed(self, block: bytes, *, before: int | None = None) -> None:
-        """Look at the next lines, and show none from number `before` on."""
+        """Search the next lines, and show none from number `before` on."""
         lines = [*self._recent, *block.split(b"\n")]
         lines.pop()
         base = self.number - len(self._recent) + 1
@@ -330,7 +330,7 @@ class _Scan:
         self.number = end - 1
 
     def close(self) -> None:
-        """Keep what was found last, if there is space or it can be made."""
+        """Keep the excerpt found last, if there is space or some can be made."""
         excerpt, self._open = self._open, None
         if excerpt is None or not excerpt.shown:
             return
@@ -410,8 +410,8 @@ def _compose(head: _Head, excerpts: list[_Excerpt], tail: _Tail, scan: _Scan, *,
 
 def _left_out(first: int, last: int, errors: int = 0) -> str:
     which = f"line {first}" if first == last else f"lines {first}-{last}"
-    told = f", with {errors} more error line{'s' if errors > 1 else ''}" if errors else ""
-    return f"[... {which} left out{told} ...]"
+    found = f", with {errors} more error line{'s' if errors > 1 else ''}" if errors else ""
+    return f"[... {which} left out{found} ...]"
 
 
 def _note(source: _Source, command_id: str, budget: int) -> str:

@@ -1,4 +1,4 @@
-"""Reading what the holder wrote: the raw output of a session, by absolute offset."""
+"""Reads the log of a session that the holder writes: raw output by absolute offset."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ class LogFiles:
         self._segments: list[tuple[int, str]] = []
         self._newest = -1
         self._newest_start = 0
-        #: Where a shell that comes next goes on.
+        #: Where the next shell continues.
         self.end = 0
 
     @classmethod
     def found(cls, directory: str, known: int = 0) -> LogFiles:
-        """The log of a session whose shell is gone. Blocks.
+        """The log of a session whose shell has ended. Blocks.
 
-        `known` is how far it is known to have come. If the files do not reach so far, what follows begins
-        there, so that new output is never taken for what is lost.
+        `known` is the last known end of the log. If the files end before that, new output begins there, so
+        that it is never taken for the lost output.
         """
         log = cls(directory)
         if os.path.isdir(directory):
@@ -45,10 +45,10 @@ class LogFiles:
         return log
 
     def begin_segment(self, start: int, path: str, oldest: int = 0) -> None:
-        """From here on the log is in this file; what is before `oldest` is not kept any more."""
+        """From `start` on the log is in this file; files before `oldest` are removed."""
         self._segments = [one for one in self._segments if oldest <= one[0] < start]
         self._segments.append((start, path))
-        self._close_newest()
+        self.close()
 
     def read(self, offset: int, limit: int = PIECE) -> bytes:
         """Bytes from `offset` on, not beyond the file they are in; empty at the end. For one reader only.
@@ -64,7 +64,7 @@ class LogFiles:
         return self.fetch(offset, limit)
 
     def fetch(self, offset: int, limit: int = PIECE) -> bytes:
-        """The same for any number of readers, in any thread. Blocks.
+        """Like `read`, for any number of readers, in any thread. Blocks.
 
         Raises:
             OutputGone: the log does not reach back so far.
@@ -88,7 +88,7 @@ class LogFiles:
         raise OutputGone(_GONE)
 
     def pieces(self, offset: int) -> Iterator[tuple[bytes, int]]:
-        """Everything from `offset` on, with its places; what is lost is left out. Blocks."""
+        """Everything from `offset` on, with its offsets, without lost parts. Blocks."""
         while True:
             try:
                 data = self.fetch(offset)
@@ -108,14 +108,9 @@ class LogFiles:
 
     @property
     def begin(self) -> int:
-        """The first offset that is kept."""
         return self._segments[0][0] if self._segments else 0
 
     def close(self) -> None:
-        """Let go of the newest file."""
-        self._close_newest()
-
-    def _close_newest(self) -> None:
         if self._newest >= 0:
             os.close(self._newest)
             self._newest = -1

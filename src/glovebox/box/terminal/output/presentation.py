@@ -16,11 +16,11 @@ class Shown(msgspec.Struct, frozen=True):
     """Output ready to be shown."""
 
     content: str
-    #: How many lines are left of it, if its beginning is gone.
+    #: How many lines are left, if the beginning is cut.
     truncated_to: int | None = None
     #: Whether it ended with a line end.
     ends_line: bool = True
-    #: The end of the bytes that has to be shown again together with what follows.
+    #: The end of the bytes, to be shown again together with what follows.
     unfinished: bytes = b""
 
 
@@ -32,7 +32,7 @@ def show(kept: RetainedOutput, *, completed: bool) -> Shown:
     left = surviving(lines, rows_before, completed=completed)
     truncated = left is not None
     if left is None and kept.dropped_bytes:
-        # The terminal would have everything; of so long lines we have the beginning and the end.
+        # The terminal would have everything; we have the beginning and the end of such long lines.
         head = render(kept.head, rows=ROWS, columns=COLUMNS)
         missing = kept.dropped_bytes - len(kept.head)
         left = [*head, f"[... {missing} bytes of output are not kept ...]", *lines]
@@ -51,7 +51,7 @@ def without_echo(content: str, typed: str) -> str:
 
 
 def plain(data: bytes) -> str:
-    """A few lines as a person saw them."""
+    """A few lines as rendered text."""
     return "\n".join(render(data, rows=ROWS, columns=COLUMNS)).strip()
 
 
@@ -59,12 +59,12 @@ _PIECE = 65_536
 
 
 async def reread(command: Command, start: int, end: int) -> AsyncGenerator[Output, None]:
-    """The text of some bytes of its output, in pieces.
+    """The text of some bytes of a command's output, in pieces.
 
     Raises:
         OutputGone: the log does not reach back so far.
     """
-    live, told, at = LiveText(), start, start
+    live, shown, at = LiveText(), start, start
     while at < end and (data := await command.read(at, min(_PIECE, end - at))):
         at += len(data)
         text, settled = live.feed(data)
@@ -72,5 +72,5 @@ async def reread(command: Command, start: int, end: int) -> AsyncGenerator[Outpu
             rest, settled = live.flush()
             text += rest
         if text:
-            yield Output(offset=told, end=start + settled, text=text, command_id=command.id)
-        told = start + settled
+            yield Output(offset=shown, end=start + settled, text=text, command_id=command.id)
+        shown = start + settled

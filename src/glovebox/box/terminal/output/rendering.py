@@ -9,7 +9,7 @@ from glovebox.box.terminal.output.screen import SEQUENCE, Screen
 
 #: Anything that is not plain text, line ends and tabs.
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-#: What changes colours, titles, modes or makes a noise, and never what is where.
+#: Sequences that change colours, titles or modes, or ring the bell, but move no text.
 _HARMLESS = re.compile(
     r"\x1b\[[0-9;:]*m"
     r"|\x1b\](?:[^\x07\x1b\n]*)(?:\x07|\x1b\\)?"
@@ -18,7 +18,7 @@ _HARMLESS = re.compile(
     r"|\x1b[()*+][0-9A-Za-z]|\x1b[=>]"
     r"|[\x00-\x07\x0e-\x1a\x1c-\x1f\x7f-\x9f]"
 )
-#: What moves between lines, so that lines cannot be looked at one by one.
+#: Sequences that move between lines, so that lines cannot be rendered one by one.
 _VERTICAL = re.compile(r"\x1b\[[0-9;]*[ABEFHJLMSTdfsu]|\x1b[78DEMc]|\x1b\[\?(?:1049|1047|47)[hl]|[\v\f]")
 _CONTROL_OR_TAB = re.compile("[\x00-\x09\x0b\x0c\x0e-\x1f\x7f]")
 #: After these the line is empty and the cursor at its beginning.
@@ -29,7 +29,7 @@ _UNFINISHED = re.compile(
     rb"(?:\x1b(?:\[[0-?]*[ -/]*|\][^\x07\x1b\n]*\x1b?|[PX^_][^\x1b]*\x1b?|[ -/]*)?"
     rb"|[\xc2-\xdf]|[\xe0-\xef][\x80-\xbf]?|[\xf0-\xf4][\x80-\xbf]{0,2})\Z"
 )
-#: Longer than any sequence that is worth waiting for.
+#: Longer sequences are not waited for.
 _LONGEST_SEQUENCE = 4096
 
 
@@ -59,7 +59,7 @@ def _line(text: str, columns: int) -> str:
     if "\r" in text:
         text = _last_writing(text)
     if "\x1b" in text and "\r" not in text and "\b" not in text:
-        # Tools that colour matches erase to the right a lot, where nothing is.
+        # Tools that colour matches often erase to the right, where there is no text.
         plain = _ERASE_RIGHT.sub("", text)
         text = text if _CONTROL.search(plain) else plain
     if _CONTROL.search(text) or ("\t" in text and not text.isascii()):
@@ -70,7 +70,7 @@ def _line(text: str, columns: int) -> str:
 
 
 def _last_writing(text: str) -> str:
-    """A line that was written over and over, like a progress bar, reduced to what still shows of it."""
+    """The visible part of a line that was overwritten, like a progress bar."""
     blank = max(text.rfind(erased) + len(erased) if erased in text else 0 for erased in _ERASED)
     text = text[blank:]
     if not text.isascii() or _CONTROL_OR_TAB.search(text):
@@ -83,10 +83,10 @@ def _last_writing(text: str) -> str:
 
 
 def split_unfinished(data: bytes) -> tuple[bytes, bytes]:
-    """The bytes that can be rendered now, and those that must be rendered with what follows.
+    """The bytes that can be rendered now, and those that must be rendered again with what follows.
 
-    The latter are a character or sequence cut in half; or, also among the former, everything since a
-    program took over the screen, which is shown as a whole each time.
+    The latter are an incomplete character or sequence; or everything since a program took over the screen,
+    which is shown as a whole each time and is part of the former too.
     """
     switches = list(_ALTERNATE.finditer(data))
     if switches and switches[-1][1] == b"h":
@@ -96,9 +96,9 @@ def split_unfinished(data: bytes) -> tuple[bytes, bytes]:
 
 
 class LiveText:
-    """Text for those who watch: colours removed, nothing rearranged, as soon as it can be read.
+    """Text for live viewers, as soon as it can be decoded: colours are removed, nothing is rearranged.
 
-    A carriage return stays one: whoever shows the text may overwrite the line.
+    Carriage returns stay: a client that shows the text may overwrite the line.
     """
 
     def __init__(self) -> None:
@@ -106,9 +106,9 @@ class LiveText:
         self._settled = 0
 
     def feed(self, data: bytes) -> tuple[str, int]:
-        """What `data` adds to the text, and how many of all bytes so far the text stands for.
+        """The text that `data` adds, and how many of all bytes so far the text represents.
 
-        What is cut in half, a character or a sequence, waits for its other half.
+        An incomplete character or sequence waits for its rest.
         """
         if self._held:
             data = self._held + data
@@ -121,7 +121,7 @@ class LiveText:
         return _readable(data[:cut]), self._settled
 
     def flush(self) -> tuple[str, int]:
-        """What was waiting for its other half, when there is none."""
+        """The text of an incomplete character or sequence at the end."""
         held, self._held = self._held, b""
         self._settled += len(held)
         return _readable(held), self._settled
@@ -130,7 +130,7 @@ class LiveText:
 def _readable(data: bytes) -> str:
     data = data.replace(b"\r\n", b"\n")
     text = data.decode("utf-8", _ERRORS)
-    if not data.translate(None, _PLAIN):  # many times faster than looking for what is not plain
+    if not data.translate(None, _PLAIN):  # many times faster than a search for control characters
         return text
     return _ANY_CONTROL.sub("", text) if _CONTROL.search(text) else text
 

@@ -1,4 +1,4 @@
-"""A small terminal: what is where after cursor movements, erasures and overwriting."""
+"""A small terminal emulator: cursor movements, erasures and overwriting."""
 
 from __future__ import annotations
 

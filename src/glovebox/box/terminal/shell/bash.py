@@ -12,7 +12,7 @@ import signal
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
-from glovebox.box.terminal.inspection.shells import ShellSample, look_at_shell
+from glovebox.box.terminal.inspection.states import ShellSample, look_at_shell
 from glovebox.box.terminal.output.buffer import OutputBuffer
 from glovebox.box.terminal.shell import integration
 from glovebox.box.terminal.shell.channel import Channel, Receiver

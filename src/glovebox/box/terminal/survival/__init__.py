@@ -1,1 +1,1 @@
-"""What outlives the server, and how it is found again."""
+"""State that survives a restart of the server: journals, the state directory, restored sessions."""

@@ -1,4 +1,4 @@
-"""What a session has to remember over a restart of the server: one line per thing that happened."""
+"""The journal of a session, from which a restarted server restores it: one line per event."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from glovebox.protocol.base import Message
 from glovebox.protocol.terminal import Bill, Limits
 from glovebox.state_files import LineFile, decode_lines, read_file, read_lines
 
-#: A journal that has grown beyond this is written anew, without what is forgotten.
+#: A larger journal is rewritten without the commands that are no longer kept.
 COMPACT_BYTES = 4_000_000
-#: Longer commands are not repeated in the journal; the shell has its own copy.
+#: Longer commands are cut in the journal; the shell has its own copy.
 _LONGEST_COMMAND = 10_000
 
-#: A place in a log.
+#: An offset in a log.
 Offset = Annotated[int, msgspec.Meta(ge=0, lt=1 << 62)]
 #: Rows or columns of a terminal.
 Cells = Annotated[int, msgspec.Meta(ge=1, le=10_000)]
 
 
 class JournalEntry(Message, tag_field="what"):
-    """Something that happened."""
+    """An event of a session."""
 
 
 class Opened(JournalEntry, tag="opened"):
@@ -41,12 +41,12 @@ class Opened(JournalEntry, tag="opened"):
     rows: Cells
     columns: Cells
     limits: Limits = Limits()
-    #: It ends with its command.
+    #: The session ends with its command.
     static: bool = False
 
 
 class Resized(JournalEntry, tag="resized"):
-    """The terminal has another size."""
+    """The size of the terminal was changed."""
 
     rows: Cells
     columns: Cells
@@ -89,7 +89,7 @@ class Ended(JournalEntry, tag="ended"):
     """A command ended."""
 
     id: str
-    #: Places in the log: offset and length.
+    #: The output in the log: offsets and lengths.
     extents: list[tuple[Offset, Offset]]
     ended: float
     #: None if the shell itself ended.
@@ -115,20 +115,19 @@ _decode = json_decoder(Entry).decode
 
 
 class Journal:
-    """Appends to a file, or nowhere. A line is in the hands of the system before `append` returns."""
+    """Appends to a file, or nowhere. `append` returns when the kernel has the line."""
 
     def __init__(self, path: str | None) -> None:
         self._file = LineFile(path) if path is not None else None
-        #: What is appended while the file is written anew.
+        #: Lines that were appended during a rewrite.
         self._late: list[bytes] | None = None
 
     @property
     def overgrown(self) -> bool:
-        """Whether it is time to write it anew."""
         return self._file is not None and self._file.size > COMPACT_BYTES and self._late is None
 
     def append(self, entry: Entry) -> None:
-        """Add a line. A full disk loses what a restart would need, and nothing else."""
+        """Add a line. On a full disk it is lost, which matters after a restart only."""
         if self._file is None:
             return
         if isinstance(entry, Began) and len(entry.command) > _LONGEST_COMMAND:
@@ -145,7 +144,7 @@ class Journal:
                 self._file.replace(map(_encode, entries))
 
     async def compact(self, summarize: Callable[[list[Entry]], list[Entry]], threads: Threads) -> None:
-        """Write it anew without what is forgotten, while others go on appending."""
+        """Rewrite it as `summarize` says, while others go on appending."""
         if self._file is None or self._late is not None:
             return
         file, size, self._late = self._file, self._file.size, []
@@ -156,13 +155,12 @@ class Journal:
 
         try:
             file.become(await threads.run(prepare), self._late)
-        except OSError:  # it goes on as it is
+        except OSError:  # it stays as it is
             pass
         finally:
             self._late = None
 
     def close(self) -> None:
-        """Let go of the file."""
         if self._file is not None:
             self._file.close()
 
@@ -183,13 +181,13 @@ def _encode(entry: Entry) -> bytes:
 
 
 class Story(msgspec.Struct):
-    """What a journal amounts to."""
+    """The history of a session, read from its journal."""
 
     opened: Opened
     identity: Identity | None = None
     began: dict[str, Began] = msgspec.field(default_factory=dict)
     ended: dict[str, Ended] = msgspec.field(default_factory=dict)
-    #: By command, the action that was told of its end.
+    #: By command, the action that was answered with its end.
     answered: dict[str, str] = msgspec.field(default_factory=dict)
     #: By command, the last partial report.
     reported: dict[str, Reported] = msgspec.field(default_factory=dict)
@@ -199,7 +197,6 @@ class Story(msgspec.Struct):
 
     @property
     def cwd(self) -> str:
-        """The last directory that is known."""
         reports = [entry.report for entry in self.ended.values() if entry.report]
         return next(
             (report.working_dir for report in reversed(reports) if report.working_dir), self.opened.cwd
@@ -207,13 +204,12 @@ class Story(msgspec.Struct):
 
     @property
     def log_end(self) -> int:
-        """How far the log is known to have come."""
         ends = [start + length for entry in self.ended.values() for start, length in entry.extents]
         shells = [self.identity.position] if self.identity else []
         return max([0, *ends, *shells, *(entry.position for entry in self.began.values())])
 
     def entries(self, keep: int) -> list[Entry]:
-        """The same in as few lines as possible, with the newest commands only."""
+        """The shortest journal of this history, with the newest `keep` commands."""
         entries: list[Entry] = [self.opened]
         if self.identity is not None:
             entries.append(ShellStarted(identity=self.identity))
@@ -229,7 +225,7 @@ class Story(msgspec.Struct):
 
 
 def read_story(entries: list[Entry]) -> Story | None:
-    """What happened to a session; None if the journal does not even say that it was opened."""
+    """The history of a session; None for a journal that does not begin with its opening."""
     if not entries or not isinstance(entries[0], Opened):
         return None
     story = Story(entries[0])
@@ -256,6 +252,6 @@ def read_story(entries: list[Entry]) -> Story | None:
 
 
 def summarize(entries: list[Entry]) -> list[Entry]:
-    """A journal without what is forgotten."""
+    """The shortest journal with the commands that are kept."""
     story = read_story(entries)
     return story.entries(KEEP) if story else entries

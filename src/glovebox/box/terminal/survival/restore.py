@@ -1,4 +1,4 @@
-"""Sessions of an earlier server, found again in their journals, their logs and the holder."""
+"""Restores the sessions of an earlier server from their journals, their logs and the holder."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from glovebox.protocol.terminal import Bill
 
 log = logging.getLogger(__name__)
 
-#: How much of a log is searched for the end of a command; logs are hardly ever larger.
+#: How much of a log is searched for the end of a command.
 _MOST_SEARCHED = 1 << 30
 
 
@@ -43,9 +43,9 @@ async def restore_sessions(
     account: Account | None,
     threads: Threads,
 ) -> AsyncIterator[tuple[Session, str | None]]:
-    """Every session that a journal tells of, with the name that its shell has in the holder, if it has one.
+    """Restore every session with a journal; yields it with the name of its shell in the holder, if any.
 
-    Shells that no journal knows are ended; processes beside the shells go to the keeper.
+    Shells without a journal are ended; processes of other plugins go to the keeper.
 
     Raises:
         StartupError: the holder is of another version.
@@ -60,7 +60,7 @@ async def restore_sessions(
         await threads.run(session.journal.rewrite, story.entries(KEEP))
         mine = held.get(story.identity.number) if story.identity else None
         delivery = await _delivery(story, group, threads) if mine is not None else None
-        known = story.log_end if delivery is None else 0  # what lives knows itself how far it is
+        known = story.log_end if delivery is None else 0  # the holder knows the end of a live log
         session.use_log(await threads.run(LogFiles.found, session.log_directory, known))
         restore_commands(session, story)
         if mine is not None and delivery is not None:
@@ -79,7 +79,7 @@ async def restore_sessions(
 
 
 def _read_stories(state: StateDirectory) -> list[Story]:
-    """What the journals tell; a session whose journal tells nothing is moved away. Blocks."""
+    """Read the journals; a session with an unusable one is moved to the damaged files. Blocks."""
     stories: list[Story] = []
     for name in state.sessions():
         story = read_story(journal.load(os.path.join(state.session(name), "journal"), state.path))
@@ -91,13 +91,13 @@ def _read_stories(state: StateDirectory) -> list[Story]:
 
 
 def _end_unreachable(state: StateDirectory, stories: list[Story]) -> None:
-    """End a holder that cannot be found any more, if there may be one. Blocks."""
+    """End an unreachable holder, if there may be one. Blocks."""
     if state.damaged or any(story.identity for story in stories):
         end_unreachable(state.path)
 
 
 async def _delivery(story: Story, group: int | None, threads: Threads) -> Delivery | None:
-    """The files of a shell that still runs; None if it cannot have them any more."""
+    """The files of a shell that still runs; None if they are gone."""
     assert story.identity is not None
     try:
         return await threads.run(
@@ -113,7 +113,7 @@ async def _delivery(story: Story, group: int | None, threads: Threads) -> Delive
 
 
 def restore_commands(session: Session, story: Story) -> None:
-    """Have the commands again that had ended, and what was said of them."""
+    """Restore the commands that had ended, and which actions were answered with them."""
     session.conversation.past = Past()
     for began in story.began.values():
         ended = story.ended.get(began.id)
@@ -128,7 +128,7 @@ def restore_commands(session: Session, story: Story) -> None:
 
 
 def _was_answered(session: Session, story: Story, command: Command) -> bool:
-    """Whether an action was told of the end of a command; if so, it can be told again."""
+    """Whether an action was answered with the end of a command; if so, the answer can be repeated."""
     action = story.answered.get(command.id)
     if action is not None and command.result is not None:
         session.conversation.past.answered[action] = (command, _reported_size(story, command))
@@ -149,9 +149,9 @@ async def restore_shell(
     *,
     threads: Threads,
 ) -> None:
-    """Have the shell again, and the command that runs in it or that nobody was told of.
+    """Restore the shell, and the command that runs in it or whose end was not reported.
 
-    What it printed is gone through again, so that every byte is known when this returns.
+    The output of the command is parsed again, and complete when this returns.
     """
     assert story.identity is not None
     last = story.last
@@ -199,7 +199,7 @@ def _remember_talk(session: Session, story: Story, held: HeldTerminal) -> None:
 
 
 async def restore_without_shell(session: Session, story: Story, threads: Threads) -> None:
-    """The shell went away with its holder; how the command ended may be in the log."""
+    """The shell ended with its holder; the end of the last command may be in the log."""
     began, command = story.last, _last_command(session, story)
     if began is None or command is None:
         return
@@ -220,7 +220,7 @@ async def restore_without_shell(session: Session, story: Story, threads: Threads
 
 
 def _search_log(directory: str, began: Began) -> tuple[list[tuple[int, int]], EndReport | None]:
-    """Where the output of a command is in the log of a shell that is gone, and its report. Blocks."""
+    """The extents of a command's output in the log of a shell that has ended, and its report. Blocks."""
     files = LogFiles.found(directory)
     parser = MarkParser()
     extents: list[tuple[int, int]] = []

@@ -1,4 +1,4 @@
-"""The directory in which a terminal keeps what must survive: logs, journals, the way to the holder."""
+"""The state directory of a terminal: logs, journals, and the socket and secret of the holder."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from glovebox.errors import StartupError
 
 _SESSIONS = "sessions"
 _KEPT = "kept"
-#: What is what, here and in the directory of a session or a process. Everything else is left alone.
+#: The kinds of known files, here and in the directory of a session or a process. Others are left alone.
 _KINDS = {
     **dict.fromkeys(("answers", "answers.old", "answers.new", ERROR_LOG, SECRET), stat.S_IFREG),
     **dict.fromkeys((_SESSIONS, _KEPT, state_files.DAMAGED), stat.S_IFDIR),
@@ -27,21 +27,21 @@ _KINDS_OF_ONE = {
     **dict.fromkeys(("journal", "journal.new", "process.json", "process.json.new"), stat.S_IFREG),
     "log": stat.S_IFDIR,
 }
-#: Names of sessions, and of processes beside the shells.
+#: Names of sessions, and of processes of other plugins.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 
 
 class StateDirectory:
     """A private directory that one server uses at a time. Everything here blocks.
 
-    Without a path it is a temporary one that goes away with the box.
+    Without a path it is a temporary one that is removed with the box.
     """
 
     def __init__(self, path: str | None) -> None:
-        """Open it. Whatever is in it and cannot be used is moved to the damaged files.
+        """Open it. Unusable files in it are moved to the damaged files.
 
         Raises:
-            StartupError: it cannot be made, belongs to somebody else, or another server uses it.
+            StartupError: it cannot be made, belongs to another user, or another server uses it.
         """
         self.persistent = path is not None
         try:
@@ -58,7 +58,7 @@ class StateDirectory:
             raise StartupError(f"The state directory {path} cannot be used: {error}") from error
         try:
             self._inspect()
-            os.makedirs(os.path.join(self.path, _SESSIONS), 0o700, exist_ok=True)
+            self._make(_SESSIONS)
         except OSError as error:
             os.close(self.lock)
             raise StartupError(f"The state directory {path} cannot be used: {error}") from error
@@ -70,23 +70,19 @@ class StateDirectory:
 
     def session(self, name: str) -> str:
         """The directory of a session, made if missing."""
-        path = os.path.join(self.path, _SESSIONS, name)
-        os.makedirs(path, 0o700, exist_ok=True)
-        return path
+        return self._make(_SESSIONS, name)
 
     def sessions(self) -> list[str]:
-        """The names of all sessions that left something."""
         try:
             return sorted(os.listdir(os.path.join(self.path, _SESSIONS)))
         except FileNotFoundError:
             return []
 
     def forget(self, name: str) -> None:
-        """Remove what a session left."""
         shutil.rmtree(os.path.join(self.path, _SESSIONS, name), ignore_errors=True)
 
     def discard(self, name: str, why: str) -> None:
-        """Move what a session left to the damaged files; if it left nothing but a name, remove it."""
+        """Move the directory of a session to the damaged files, or remove it if it is empty."""
         path = os.path.join(self.path, _SESSIONS, name)
         if os.listdir(path):
             state_files.set_aside(path, self.path, why)
@@ -94,26 +90,26 @@ class StateDirectory:
             self.forget(name)
 
     def kept(self, name: str) -> str:
-        """The directory of a process beside the shells, made if missing."""
-        path = os.path.join(self.path, _KEPT, name)
+        """The directory of a process of another plugin, made if missing."""
+        return self._make(_KEPT, name)
+
+    def _make(self, *names: str) -> str:
+        path = os.path.join(self.path, *names)
         os.makedirs(path, 0o700, exist_ok=True)
         return path
 
     def forget_kept(self, name: str) -> None:
-        """Remove what such a process left."""
         shutil.rmtree(os.path.join(self.path, _KEPT, name), ignore_errors=True)
 
     def close(self) -> None:
-        """Let another server have it; a temporary one is removed."""
+        """Unlock it; a temporary one is removed."""
         if not self.persistent:
             shutil.rmtree(self.path, ignore_errors=True)
         with contextlib.suppress(OSError):
             os.close(self.lock)
 
-    # What somebody or something has damaged.
-
     def _inspect(self) -> None:
-        """Move away what cannot be what its name says, so that everybody else finds files, and their own."""
+        """Move files of the wrong kind or owner to the damaged files."""
         state_files.inspect_directory(self.path, self.path, _KINDS)
         for parent in (_SESSIONS, _KEPT):
             parent = os.path.join(self.path, parent)
@@ -121,7 +117,6 @@ class StateDirectory:
                 self._inspect_owners(parent)
 
     def _inspect_owners(self, parent: str) -> None:
-        """Look at the directories of all sessions, or of all processes."""
         for entry in list(os.scandir(parent)):
             wrong = state_files.problem_of(entry.stat(follow_symlinks=False), kind=stat.S_IFDIR)
             if wrong or not _NAME.fullmatch(entry.name):

@@ -13,7 +13,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from glovebox.box.oom import FIRST_NAMESPACE, ControlGroup, Descendants, Kill, OomCount, OomWatch, read_kill
+from glovebox.linux.control_groups import ControlGroup
+from glovebox.linux.oom import FIRST_NAMESPACE, Descendants, Kill, OomCount, OomWatch, read_kill
 from glovebox.protocol.system import SystemSample
 from tests.box.system.memory_group import HUNGRY, enter, memory_group, readable_log
 from tests.support.running import KEY, RunningBox, announced, wait_until
@@ -250,7 +251,7 @@ for process in started:
 
 WATCHING = """
 import subprocess, sys
-from glovebox.box.oom import OomWatch
+from glovebox.linux.oom import OomWatch
 watch = OomWatch(kernel_log=sys.argv[1])
 input()
 mark = watch.mark()
