@@ -325,12 +325,12 @@ def _listed(windows: list[Window]) -> str:
 
 def _exports(env: Mapping[str, str]) -> str:
     """What gives the main shell of a window its variables."""
-    from glovebox.client.shell import quoted
+    from glovebox.client.shell import quote_word
 
     for name in env:
         if not _VARIABLE.fullmatch(name):
             raise BadSpec(f"{name!r} cannot name a variable: use letters, digits and underscores.")
-    return " ".join(f"export {name}={quoted(value)};" for name, value in env.items())
+    return " ".join(f"export {name}={quote_word(value)};" for name, value in env.items())
 
 
 async def _run(address: Address, command: str) -> None:

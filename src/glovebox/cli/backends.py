@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import dataclasses
 from collections.abc import AsyncIterator, Coroutine
 from typing import TYPE_CHECKING, Any
 
@@ -64,9 +63,7 @@ async def backend(name: str, settings: HostSettings) -> AsyncIterator[Backend]:
     """
     from glovebox.client import registry
 
-    if name.startswith(("http://", "https://")):
-        name, settings = "remote", dataclasses.replace(settings, url=name)
-    opened = registry.backend(name, settings)
+    opened = registry.open_backend(name, settings)
     try:
         yield opened
     finally:

@@ -14,8 +14,8 @@ import shlex
 from collections.abc import Container
 from typing import Literal
 
-from glovebox.client.protocols import BoxClient
-from glovebox.client.shell import ran_aside
+from glovebox.client.backend import BoxClient
+from glovebox.client.shell import run_separately
 from glovebox.errors import ClientError
 from glovebox.protocol.base import Message
 
@@ -111,14 +111,18 @@ async def get_git_changes(box: BoxClient, cwd: str | None) -> list[GitChange] | 
     """
     if not cwd:
         return None
-    end = await ran_aside(box, f"bash -c {shlex.quote(_CHANGES)} git-changes {shlex.quote(cwd)}", cwd=cwd)
-    if end.exit_code != 0:
-        log.warning("git cannot tell what changed in %s: %s", cwd, end.output or f"status {end.exit_code}")
+    result = await run_separately(
+        box, f"bash -c {shlex.quote(_CHANGES)} git-changes {shlex.quote(cwd)}", cwd=cwd
+    )
+    if result.exit_code != 0:
+        log.warning(
+            "git cannot tell what changed in %s: %s", cwd, result.output or f"status {result.exit_code}"
+        )
         return None
     try:
-        told = base64.b64decode("".join(end.output.split()), validate=True)
+        told = base64.b64decode("".join(result.output.split()), validate=True)
     except binascii.Error:
-        log.warning("git did not tell what changed in %s: %s", cwd, end.output[:200])
+        log.warning("git did not tell what changed in %s: %s", cwd, result.output[:200])
         return None
     return changes(told)
 
@@ -133,11 +137,11 @@ async def get_git_diff(box: BoxClient, file_path: str, cwd: str | None) -> GitDi
         raise ClientError("no_dir_in_git_diff")
     path = posixpath.normpath(posixpath.join(cwd, file_path))
     command = f"bash -c {shlex.quote(_DIFF)} git-diff {shlex.quote(path)} {LARGEST}"
-    end = await ran_aside(box, command, cwd=cwd)
-    if end.exit_code != 0:
-        raise ClientError(_WHY.get(end.exit_code, "error_in_git_diff"))
+    result = await run_separately(box, command, cwd=cwd)
+    if result.exit_code != 0:
+        raise ClientError(_WHY.get(result.exit_code, "error_in_git_diff"))
     try:
-        original, modified, _ = (_text(part) for part in end.output.split("."))
+        original, modified, _ = (_text(part) for part in result.output.split("."))
     except ValueError:  # also what binascii says of text that is not base64
         raise ClientError("error_in_git_diff") from None
     return GitDiff(modified=modified, original=original)
@@ -146,8 +150,8 @@ async def get_git_diff(box: BoxClient, file_path: str, cwd: str | None) -> GitDi
 async def get_workspace_branch(box: BoxClient, primary_repo_path: str | None = None) -> str | None:
     """The branch that is checked out in the workspace, or in a repository below it; None if there is none."""
     cwd = posixpath.join(box.workspace, primary_repo_path or "")
-    end = await ran_aside(box, "git branch --show-current", cwd=cwd)
-    return end.output.strip() or None if end.exit_code == 0 else None
+    result = await run_separately(box, "git branch --show-current", cwd=cwd)
+    return result.output.strip() or None if result.exit_code == 0 else None
 
 
 def changes(told: bytes) -> list[GitChange]:

@@ -9,7 +9,7 @@ from typing import Protocol
 
 import msgspec
 
-from glovebox.client.protocols import BoxClient
+from glovebox.client.backend import BoxClient
 from glovebox.decoding import decode_json
 from glovebox.errors import BadAnswer
 from glovebox.protocol.base import Message

@@ -18,8 +18,7 @@ from glovebox.backends.process import bubblewrap
 from glovebox.backends.process.records import BoxDirectory, BoxRecord, BoxRecords, done
 from glovebox.backends.process.sandbox import NAME, ProcessSandbox, adopt, delete
 from glovebox.client.backend import BoxInfo, ProgressReport, RuntimeStatus
-from glovebox.client.facts import VSCODE_PORT
-from glovebox.client.spec import BoxSpec, checked_name
+from glovebox.client.spec import VSCODE_PORT, BoxSpec, checked_name
 from glovebox.errors import BadSpec, NoSuchBox, NotSupported
 from glovebox.settings.host import HostSettings
 

@@ -13,7 +13,7 @@ from glovebox.backends import owners
 from glovebox.backends.process import process_tree, server_process
 from glovebox.backends.process.records import BoxDirectory, BoxRecord, done
 from glovebox.client.backend import Address, BoxInfo, State
-from glovebox.client.facts import VSCODE_PORT
+from glovebox.client.spec import VSCODE_PORT
 from glovebox.errors import DeadlineExceeded, NoSuchBox
 from glovebox.settings.host import HostSettings
 

@@ -1,6 +1,6 @@
-"""What this package uses of OpenHands: all of it, and nothing else is imported from there.
+"""Everything that this package imports from OpenHands.
 
-OpenHands has no types of its own that a checker could read here, so what is relied on is written down.
+OpenHands may not be installed where types are checked, so the declarations used are repeated here.
 """
 
 from __future__ import annotations
@@ -50,34 +50,28 @@ if TYPE_CHECKING:
     class HttpClient(Protocol):
         """A client of httpx."""
 
-        def request(self, *args: Any, **kwargs: Any) -> Any:
-            """One request and its answer."""
+        def request(self, *args: Any, **kwargs: Any) -> Any: ...
 
-        def stream(self, *args: Any, **kwargs: Any) -> AbstractContextManager[Any]:
-            """One request whose answer is read piece by piece."""
+        def stream(self, *args: Any, **kwargs: Any) -> AbstractContextManager[Any]: ...
 
-        def close(self) -> None:
-            """Let go of its connections."""
+        def close(self) -> None: ...
 
     def http_client(*, trust_env: bool) -> HttpClient:
-        """A client of its own."""
+        """A new client of httpx."""
 
     class HttpSession:
         """What a runtime sends its requests with."""
 
         headers: MutableMapping[str, str]
 
-        def request(self, *args: Any, **kwargs: Any) -> Any:
-            """One request and its answer."""
+        def request(self, *args: Any, **kwargs: Any) -> Any: ...
 
-        def stream(self, *args: Any, **kwargs: Any) -> AbstractContextManager[Any]:
-            """One request whose answer is read piece by piece."""
+        def stream(self, *args: Any, **kwargs: Any) -> AbstractContextManager[Any]: ...
 
-        def close(self) -> None:
-            """Whoever uses it from now on is told off in the log."""
+        def close(self) -> None: ...
 
     def find_available_tcp_port(lowest: int, highest: int) -> int:
-        """A port that nobody listens on right now."""
+        """An unused port in a range."""
 
     class ActionExecutionClient:
         """A runtime whose actions are carried out by a server."""
@@ -107,24 +101,19 @@ if TYPE_CHECKING:
             git_provider_tokens: Any,
         ) -> None: ...
 
-        def close(self) -> None:
-            """Let go of the session."""
+        def close(self) -> None: ...
 
-        def log(self, level: str, message: str) -> None:
-            """Say something in the log."""
+        def log(self, level: str, message: str) -> None: ...
 
         def set_runtime_status(
             self, runtime_status: RuntimeStatus, msg: str = "", level: str = "info"
         ) -> None: ...
 
-        def setup_initial_env(self) -> None:
-            """Set environment variables and git's identity."""
+        def setup_initial_env(self) -> None: ...
 
-        def get_vscode_token(self) -> str:
-            """The token of VS Code, or nothing."""
+        def get_vscode_token(self) -> str: ...
 
-        def get_mcp_config(self, extra_stdio_servers: list[Any] | None = None) -> Any:
-            """The MCP servers that an agent can use."""
+        def get_mcp_config(self, extra_stdio_servers: list[Any] | None = None) -> Any: ...
 
         def _send_action_server_request(self, method: str, url: str, **kwargs: Any) -> Any: ...
 
