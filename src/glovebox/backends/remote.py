@@ -1,24 +1,24 @@
-"""A box that somebody else has started, at an address."""
+"""A box at an address, started elsewhere."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
+from typing import ClassVar
 from urllib.parse import urlsplit
 
 import msgspec
 
-from glovebox.backends.external import FoundSandbox, refuse_wishes
-from glovebox.backends.readiness import until_alive
+from glovebox.backends.startup import wait_until_alive
 from glovebox.client.backend import Address, BoxInfo, ProgressReport
 from glovebox.client.spec import BoxSpec
 from glovebox.decoding import decode_json
-from glovebox.errors import BadAnswer, BadSpec, BoxUnreachable, DeadlineExceeded, NoSuchBox
+from glovebox.errors import BadAnswer, BadSpec, BoxUnreachable, DeadlineExceeded, NoSuchBox, NotSupported
 from glovebox.protocol.base import Message
 from glovebox.settings.host import HostSettings
 
 NAME = "remote"
-#: What cannot be had of a box that is there already.
+#: Fields that cannot be chosen for an existing box.
 _SETTLED = (
     "image",
     "build",
@@ -35,12 +35,48 @@ _SETTLED = (
     "isolation",
     "ports",
 )
-#: A shell of its own, which begins in the workspace, wherever the main one has gone.
+#: A separate shell, which begins in the workspace whatever the directory of the main one is.
 _WHERE = b'{"action": {"action": "run", "args": {"command": "pwd", "is_static": true}, "timeout": 30}}'
 _WHERE_LIMIT = 40.0
-#: How long a box may take to say how it is, and to be there again.
+#: Seconds for a box to describe itself, and to answer again.
 _INFO_LIMIT = 5.0
 _RESUME_LIMIT = 120.0
+
+
+class ExternalSandbox:
+    """A box that was started elsewhere: it is used, never ended."""
+
+    #: Why it cannot be paused or stopped and has no log here, with what to do instead.
+    no_pause: ClassVar[str]
+    no_stop: ClassVar[str]
+    no_logs: ClassVar[str]
+
+    async def pause(self) -> None:
+        raise NotSupported(self.no_pause)
+
+    async def stop(self) -> None:
+        raise NotSupported(self.no_stop)
+
+    async def delete(self) -> None:
+        """It stays: its owner decides when it ends."""
+
+    async def logs(self, *, follow: bool = False) -> AsyncIterator[str]:
+        raise NotSupported(self.no_logs)
+        yield ""
+
+
+def refuse_fields(spec: BoxSpec, settled: Iterable[str], which: str) -> None:
+    """Refuse fields of a spec that only the owner of a box can choose.
+
+    Raises:
+        NotSupported: one of them is set.
+    """
+    for field in settled:
+        if getattr(spec, field):
+            raise NotSupported(
+                f"{which} is what it is: {field} cannot be chosen. "
+                "Leave it out, or start a box with another backend."
+            )
 
 
 class _Where(Message):
@@ -51,7 +87,7 @@ class _About(Message):
     uptime: float
 
 
-class RemoteSandbox(FoundSandbox):
+class RemoteSandbox(ExternalSandbox):
     """A box at an address."""
 
     no_pause = "A box at an address cannot be paused from here. Ask whoever started it."
@@ -78,7 +114,7 @@ class RemoteSandbox(FoundSandbox):
 
     @property
     def ports(self) -> Mapping[int, str]:
-        """Nothing is known of other ports."""
+        """Other ports are not known."""
         return {}
 
     async def info(self) -> BoxInfo:
@@ -104,8 +140,8 @@ class RemoteSandbox(FoundSandbox):
         )
 
     async def resume(self) -> None:
-        """Wait until it answers, if somebody has restarted it."""
-        await until_alive(self._address, _RESUME_LIMIT, _never)
+        """Wait until it answers: it may be restarting."""
+        await wait_until_alive(self._address, _RESUME_LIMIT, _never)
 
 
 class RemoteBackend:
@@ -122,12 +158,12 @@ class RemoteBackend:
         """Wait until the box answers. Its plugins, its browser and its variables are what they are.
 
         Raises:
-            BadSpec: there is no address, or what it is called is none.
-            NotSupported: something is wanted that only whoever starts a box can give it.
+            BadSpec: the address is missing or not valid.
+            NotSupported: the spec has a field that only the owner of a box can choose.
         """
-        refuse_wishes(spec, _SETTLED, f"The box at {self._address.url}")
+        refuse_fields(spec, _SETTLED, f"The box at {self._address.url}")
         self._check()
-        await until_alive(self._address, spec.start_limit, _never)
+        await wait_until_alive(self._address, spec.start_limit, _never)
         return RemoteSandbox(self._address, await self._workspace())
 
     async def attach(self, name: str) -> RemoteSandbox:
@@ -153,7 +189,7 @@ class RemoteBackend:
         return [info] if info.state == "running" else []
 
     async def sweep(self) -> list[str]:
-        """Nothing here is ours to remove."""
+        """External boxes are not removed."""
         return []
 
     async def close(self) -> None: ...
@@ -167,7 +203,7 @@ class RemoteBackend:
             )
 
     async def _workspace(self) -> str:
-        """Where the box has its workspace; this also shows whether the key fits.
+        """The path of the workspace; this also checks the key.
 
         Raises:
             GloveboxError: the box refused; its class says why.
@@ -186,4 +222,4 @@ class RemoteBackend:
 
 
 async def _never() -> None:
-    """Nobody here would know that it died."""
+    """The end of an external box cannot be observed."""

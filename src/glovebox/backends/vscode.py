@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from glovebox.backends.external import FoundSandbox, refuse_wishes
+from glovebox.backends.remote import ExternalSandbox, refuse_fields
 from glovebox.client.backend import Address, BoxInfo, ProgressReport, State
 from glovebox.client.connection.retry import Lost
 from glovebox.client.spec import BoxSpec
@@ -89,7 +89,7 @@ class _Ran(Message):
     extras: dict[str, Any]
 
 
-class WindowSandbox(FoundSandbox):
+class WindowSandbox(ExternalSandbox):
     """A window as a box."""
 
     no_pause = 'A VS Code window is paused by its user only: run "Glovebox: Pause Agent" in the window.'
@@ -162,7 +162,7 @@ class VSCodeBackend:
             NotSupported: something is wanted that a window cannot be.
             BadSpec: a variable cannot have that name.
         """
-        refuse_wishes(spec, _SETTLED, "A VS Code window")
+        refuse_fields(spec, _SETTLED, "A VS Code window")
         exports = _exports(spec.env)
         hub = await self._hub()
         sandbox = WindowSandbox(hub, await asyncio.to_thread(_chosen, await hub.windows(), spec))
@@ -199,7 +199,7 @@ class VSCodeBackend:
             return []
 
     async def sweep(self) -> list[str]:
-        """Nothing here is ours to remove."""
+        """Windows are not removed."""
         return []
 
     async def close(self) -> None: ...

@@ -6,14 +6,20 @@ import argparse
 import os
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
     from glovebox.client.spec import BoxSpec, Mount
     from glovebox.settings.host import HostSettings
 
+Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+
 FAILED = 1
 USAGE = 2
+#: The exit status of a server that cannot start, as the contract has it.
+STARTUP_FAILED = 3
+INTERRUPTED = 130
+TERMINATED = 143
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?", re.IGNORECASE)
 _MULTIPLES = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
@@ -40,6 +46,19 @@ FRESH_ONLY = (
     "browser",
     "keep",
 )
+
+
+def add_parser(
+    commands: Commands, name: str, *, help: str, description: str, examples: str
+) -> argparse.ArgumentParser:
+    """A command with its help text, to which examples are added as they are written."""
+    return commands.add_parser(
+        name,
+        help=help,
+        description=description,
+        epilog=examples,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
 
 
 def add_backend_argument(parser: argparse.ArgumentParser, *, default: str) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from glovebox.backends.docker import wire
-from glovebox.backends.docker.engine import Engine, EngineRefused, decoded
+from glovebox.backends.docker.engine import Engine, EngineRefused, decode
 from glovebox.errors import BadImage, BadSpec, BoxExists
 
 #: Before each piece of a log: the stream it was printed to, three bytes of nothing, and its length.
@@ -22,7 +22,7 @@ _LOOK = 0.02
 _REMOVAL_LIMIT = 30.0
 
 
-async def created(engine: Engine, name: str, config: Mapping[str, Any]) -> str:
+async def create(engine: Engine, name: str, config: Mapping[str, Any]) -> str:
     """The id of a new container.
 
     Raises:
@@ -31,22 +31,22 @@ async def created(engine: Engine, name: str, config: Mapping[str, Any]) -> str:
         BadSpec: the engine does not want one like that; the text has its words.
     """
     try:
-        answer = await engine.ask("POST", "/containers/create", query={"name": name}, body=config)
+        answer = await engine.request("POST", "/containers/create", query={"name": name}, body=config)
     except EngineRefused as error:
         if error.status_code == 409 or "already in use" in str(error):
             raise BoxExists(f"There is a container {name} already: {error}") from error
         if error.status_code == 404 and "image" in str(error).lower():
             raise BadImage(f"The image {config['Image']} is gone: {error}") from error
         raise BadSpec(f"The engine does not create the container {name}: {error}") from error
-    return decoded(wire.Created, answer).id
+    return decode(wire.Created, answer).id
 
 
-async def inspected(engine: Engine, name: str) -> wire.Container:
+async def inspect(engine: Engine, name: str) -> wire.Container:
     """How a container is now."""
     return await engine.get(wire.Container, f"/containers/{name}/json")
 
 
-async def listed(engine: Engine, label: str) -> tuple[wire.ContainerSummary, ...]:
+async def list_containers(engine: Engine, label: str) -> tuple[wire.ContainerSummary, ...]:
     """All containers that have a label."""
     filters = msgspec.json.encode({"label": [label]}).decode()
     return await engine.get(
@@ -59,7 +59,7 @@ async def remove(engine: Engine, name: str) -> None:
     deadline = asyncio.get_running_loop().time() + _REMOVAL_LIMIT
     while True:
         try:
-            await engine.ask("DELETE", f"/containers/{name}", query={"force": "1", "v": "1"})
+            await engine.request("DELETE", f"/containers/{name}", query={"force": "1", "v": "1"})
             return
         except EngineRefused as error:
             if error.status_code == 404:
@@ -70,9 +70,9 @@ async def remove(engine: Engine, name: str) -> None:
         await asyncio.sleep(_LOOK)
 
 
-async def lines(engine: Engine, name: str, query: Mapping[str, str]) -> AsyncIterator[str]:
+async def log_lines(engine: Engine, name: str, query: Mapping[str, str]) -> AsyncIterator[str]:
     """The lines of a log. Both streams are in it, and a line of one is never torn by the other."""
-    async with engine.streaming("GET", f"/containers/{name}/logs", query=query) as answer:
+    async with engine.stream("GET", f"/containers/{name}/logs", query=query) as answer:
         unfinished: dict[int, bytes] = {}
         with contextlib.suppress(asyncio.IncompleteReadError):
             while True:

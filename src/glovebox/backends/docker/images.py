@@ -39,7 +39,7 @@ def has_runtime(image: wire.Image) -> bool:
     return RUNTIME_LABEL in (config.labels or {}) or RUNTIME_VARIABLE in (config.env or ())
 
 
-async def prepared(
+async def prepare_image(
     engine: Engine, settings: HostSettings, spec: BoxSpec, report: ProgressReport
 ) -> tuple[str, wire.Image]:
     """The image for a box, by name and as the engine has it.
@@ -51,7 +51,7 @@ async def prepared(
         raise BadSpec("A box has either an image or a directory to build one from, not both.")
     if spec.build:
         name = await build(engine, spec.build, report)
-        return name, _usable(name, await _inspected(engine, name))
+        return name, _usable(name, await _inspect(engine, name))
     if name := spec.image or settings.image:
         image = await _look(engine, name)
     else:
@@ -60,21 +60,21 @@ async def prepared(
             name, image = PLAIN_IMAGE, await _look(engine, PLAIN_IMAGE)
     if image is None:
         await _pull(engine, name, report)
-        image = await _inspected(engine, name)
+        image = await _inspect(engine, name)
     return name, _usable(name, image)
 
 
 async def _look(engine: Engine, name: str) -> wire.Image | None:
     """An image as the engine has it, or None if it is not there."""
     try:
-        return await _inspected(engine, name)
+        return await _inspect(engine, name)
     except EngineRefused as error:
         if error.status_code == 404:
             return None
         raise BadImage(f"The image {name!r} cannot be used: {error}") from error
 
 
-async def _inspected(engine: Engine, name: str) -> wire.Image:
+async def _inspect(engine: Engine, name: str) -> wire.Image:
     return await engine.get(wire.Image, f"/images/{quote(name)}/json")
 
 

@@ -21,11 +21,10 @@ from typing import Any
 
 from glovebox.backends import owners
 from glovebox.backends.docker import wire
-from glovebox.backends.docker.cancellation import regardless, undoable
-from glovebox.backends.docker.config import HOME
-from glovebox.backends.docker.containers import created, inspected
+from glovebox.backends.docker.config import HOME, OWNER
+from glovebox.backends.docker.containers import create, inspect
 from glovebox.backends.docker.engine import Engine, EngineRefused
-from glovebox.backends.docker.labels import OWNER
+from glovebox.backends.startup import finish, undoable
 from glovebox.bundle import ensure, manifest
 from glovebox.client.backend import ProgressReport, RuntimeStatus
 from glovebox.errors import BackendError, BadImage, BoxExists
@@ -68,7 +67,7 @@ class RuntimeVolume(Message):
         }
 
 
-async def the_runtime(settings: HostSettings, report: ProgressReport) -> RuntimeVolume:
+async def runtime_volume(settings: HostSettings, report: ProgressReport) -> RuntimeVolume:
     """The runtime of this version. It is made if it is missing, which takes a while.
 
     Raises:
@@ -115,7 +114,7 @@ async def fill(engine: Engine, runtime: RuntimeVolume, image: str, report: Progr
     except EngineRefused as error:
         raise BackendError(f"The runtime cannot be given to the engine: {error}") from error
     finally:
-        await regardless(_unlock(engine, holder))
+        await finish(_unlock(engine, holder))
 
 
 async def _locked(engine: Engine, runtime: RuntimeVolume, image: str) -> str:
@@ -130,7 +129,7 @@ async def _locked(engine: Engine, runtime: RuntimeVolume, image: str) -> str:
     deadline = asyncio.get_running_loop().time() + _PATIENCE
     while True:
         try:
-            return await undoable(created(engine, name, config), lambda made: _unlock(engine, made))
+            return await undoable(create(engine, name, config), lambda made: _unlock(engine, made))
         except BoxExists:
             if asyncio.get_running_loop().time() > deadline or await _is_left(engine, name):
                 await _unlock(engine, name)
@@ -141,7 +140,7 @@ async def _locked(engine: Engine, runtime: RuntimeVolume, image: str) -> str:
 async def _is_left(engine: Engine, name: str) -> bool:
     """Whether the one who holds the lock is gone."""
     try:
-        holder = await inspected(engine, name)
+        holder = await inspect(engine, name)
     except EngineRefused:
         return False  # just released, or not quite there yet
     return owners.is_gone(holder.labels.get(OWNER, "")) is True
@@ -149,12 +148,12 @@ async def _is_left(engine: Engine, name: str) -> bool:
 
 async def _unlock(engine: Engine, holder: str) -> None:
     with contextlib.suppress(EngineRefused):  # somebody else has removed it
-        await engine.ask("DELETE", f"/containers/{holder}", query={"force": "1"})
+        await engine.request("DELETE", f"/containers/{holder}", query={"force": "1"})
 
 
 async def _is_complete(engine: Engine, holder: str) -> bool:
     try:
-        await engine.ask("HEAD", f"/containers/{holder}/archive", query={"path": STARTER})
+        await engine.request("HEAD", f"/containers/{holder}/archive", query={"path": STARTER})
     except EngineRefused as error:
         if error.status_code == 404:
             return False
@@ -164,7 +163,7 @@ async def _is_complete(engine: Engine, holder: str) -> bool:
 
 async def _put(engine: Engine, holder: str, archive: AsyncIterator[bytes] | bytes) -> None:
     path = f"/containers/{holder}/archive"
-    async with engine.streaming(
+    async with engine.stream(
         "PUT", path, query={"path": HOME}, data=archive, kind="application/x-tar"
     ) as answer:
         await answer.read()

@@ -7,20 +7,20 @@ import contextlib
 from collections.abc import AsyncGenerator, Mapping
 
 from glovebox.backends.docker import wire
-from glovebox.backends.docker.containers import inspected, lines, remove
-from glovebox.backends.docker.engine import Engine, EngineRefused
-from glovebox.backends.docker.labels import (
+from glovebox.backends.docker.config import (
     BOX,
     LAYERS,
     PREFIX,
     WORKSPACE,
     box_info,
     host_ports,
-    reached,
+    published_url,
     state_of,
 )
+from glovebox.backends.docker.containers import inspect, log_lines, remove
+from glovebox.backends.docker.engine import Engine, EngineRefused
 from glovebox.backends.docker.mounts import remove_layers
-from glovebox.backends.readiness import until_alive
+from glovebox.backends.startup import wait_until_alive
 from glovebox.client.backend import Address, BoxInfo
 from glovebox.errors import BackendError, BoxDied, NoSuchBox
 
@@ -63,11 +63,11 @@ class DockerSandbox:
         # In the host's own network nothing is published: the labels say where the box listens.
         own = host_ports(self._container.labels)
         bound = {port: (found.host_ip, found.host_port) for port, found in self._container.ports.items()}
-        return {port: reached(self._engine, *where) for port, where in (bound or own).items()}
+        return {port: published_url(self._engine, *where) for port, where in (bound or own).items()}
 
     async def info(self) -> BoxInfo:
         try:
-            self._container = await self._inspected()
+            self._container = await self._inspect()
             state = state_of(self._container.state.status)
         except NoSuchBox:
             state = "missing"
@@ -82,17 +82,17 @@ class DockerSandbox:
         Raises:
             BoxDied: it ends at once.
         """
-        state = (await self._inspected()).state.status
+        state = (await self._inspect()).state.status
         if state == "paused":
             await self._do("unpause", unless=("running",))
         elif state != "running":
             await self._do("start", unless=("running",))
-        self._container = await self._inspected()
-        await self.until_alive(_RESUME_LIMIT)
+        self._container = await self._inspect()
+        await self.wait_until_alive(_RESUME_LIMIT)
 
     async def stop(self) -> None:
         """End its processes; its file system stays."""
-        if (await self._inspected()).state.status == "paused":
+        if (await self._inspect()).state.status == "paused":
             await self._do("unpause", unless=("running",))
         await self._do("stop", unless=("exited", "created"), query={"t": str(_STOP_LIMIT)})
 
@@ -106,12 +106,12 @@ class DockerSandbox:
         """The lines that the box has printed, to both streams."""
         query = {"stdout": "1", "stderr": "1", "follow": "1" if follow else "0"}
         try:
-            async for line in lines(self._engine, self._id, query):
+            async for line in log_lines(self._engine, self._id, query):
                 yield line
         except EngineRefused as error:
             raise _refused(self.name, error) from error
 
-    async def until_alive(self, limit: float) -> None:
+    async def wait_until_alive(self, limit: float) -> None:
         """Return when it answers.
 
         Raises:
@@ -126,7 +126,7 @@ class DockerSandbox:
         try:
             if not self.address.url:
                 raise BoxDied(await self._last_words())
-            await until_alive(self.address, limit, last_words)
+            await wait_until_alive(self.address, limit, last_words)
         finally:
             ended.cancel()
             await asyncio.wait([ended])
@@ -134,13 +134,13 @@ class DockerSandbox:
     async def _ended(self) -> str:
         """Wait until the container has ended, and give its last words."""
         with contextlib.suppress(EngineRefused):  # it is gone already
-            await self._engine.ask("POST", f"/containers/{self._id}/wait", limit=None)
+            await self._engine.request("POST", f"/containers/{self._id}/wait", limit=None)
         return await self._last_words()
 
     async def _last_words(self) -> str:
         try:
-            state = (await self._inspected()).state
-            said = [line async for line in lines(self._engine, self._id, _tail())]
+            state = (await self._inspect()).state
+            said = [line async for line in log_lines(self._engine, self._id, _tail())]
         except (EngineRefused, NoSuchBox):
             return f"The container of the box {self.name} was removed before it answered."
         why = ", because it used more memory than it may" if state.oom_killed else ""
@@ -155,14 +155,14 @@ class DockerSandbox:
     ) -> None:
         """Have the engine do something, unless that was done already."""
         try:
-            await self._engine.ask("POST", f"/containers/{self._id}/{verb}", query=query)
+            await self._engine.request("POST", f"/containers/{self._id}/{verb}", query=query)
         except EngineRefused as error:
-            if error.status_code in _GONE or (await self._inspected()).state.status not in unless:
+            if error.status_code in _GONE or (await self._inspect()).state.status not in unless:
                 raise _refused(self.name, error) from error
 
-    async def _inspected(self) -> wire.Container:
+    async def _inspect(self) -> wire.Container:
         try:
-            return await inspected(self._engine, self._id)
+            return await inspect(self._engine, self._id)
         except EngineRefused as error:
             raise _refused(self.name, error) from error
 

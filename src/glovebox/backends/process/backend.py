@@ -15,7 +15,7 @@ from msgspec import structs
 
 from glovebox.backends import owners
 from glovebox.backends.process import bubblewrap
-from glovebox.backends.process.records import BoxDirectory, BoxRecord, BoxRecords, done
+from glovebox.backends.process.records import BoxDirectory, BoxRecord, BoxRecords, in_thread
 from glovebox.backends.process.sandbox import NAME, ProcessSandbox, adopt, delete
 from glovebox.client.backend import BoxInfo, ProgressReport, RuntimeStatus
 from glovebox.client.spec import VSCODE_PORT, BoxSpec, checked_name
@@ -43,7 +43,7 @@ class ProcessBackend:
         Raises:
             BackendError: it cannot be; the text says why and what to do.
         """
-        spec = await done(completed, spec)
+        spec = await in_thread(completed, spec)
         if spec.isolation:
             log.info("%s: %s", spec.name, bubblewrap.SHARED)
             report.status(RuntimeStatus.STARTING_RUNTIME, bubblewrap.SHARED, "warning")
@@ -52,8 +52,8 @@ class ProcessBackend:
         directory = self._records.of(record)
         sandbox = ProcessSandbox(directory, record, self._settings)
         async with AsyncExitStack() as unfinished:
-            unfinished.push_async_callback(done, delete, directory)
-            await done(self._records.create, record)
+            unfinished.push_async_callback(in_thread, delete, directory)
+            await in_thread(self._records.create, record)
             await sandbox.start()
             unfinished.pop_all()
         return sandbox
@@ -64,24 +64,29 @@ class ProcessBackend:
         Raises:
             NoSuchBox: there is none.
         """
-        return await done(self._attach, name)
+        return await in_thread(self._attach, name)
 
     async def boxes(self) -> list[BoxInfo]:
         """All boxes of this user."""
         found = []
-        for directory in await done(self._records.directories):
+        for directory in await in_thread(self._records.directories):
             try:
-                record = await done(directory.read)
+                record = await in_thread(directory.read)
             except NoSuchBox:  # deleted meanwhile
                 continue
             found.append(await ProcessSandbox(directory, record, self._settings).info())
         return sorted((info for info in found if info.state != "missing"), key=lambda info: info.created)
 
     async def sweep(self) -> list[str]:
-        """Remove boxes whose client is gone and that are not to be kept; their names."""
-        directories = await done(self._records.directories)
-        swept = await asyncio.gather(*(done(_swept, directory) for directory in directories))
+        """Remove boxes whose client is gone, unless they are kept; their names."""
+        directories = await in_thread(self._records.directories)
+        swept = await asyncio.gather(*(in_thread(_sweep, directory) for directory in directories))
         return [directory.name for directory, is_swept in zip(directories, swept, strict=True) if is_swept]
+
+    async def orphans(self) -> list[str]:
+        """The names of the boxes that `sweep` would remove."""
+        directories = await in_thread(self._records.directories)
+        return [directory.name for directory in directories if await in_thread(_is_orphan, directory)]
 
     async def close(self) -> None:
         """Wait for what is being swept."""
@@ -101,16 +106,20 @@ class ProcessBackend:
         task.add_done_callback(self._sweeping.discard)
 
 
-def _swept(directory: BoxDirectory) -> bool:
-    """Whether a box was left behind and is removed now. Blocks."""
+def _sweep(directory: BoxDirectory) -> bool:
+    """Remove a box if it is an orphan; whether it was. Blocks."""
+    is_orphan = _is_orphan(directory)
+    if is_orphan:
+        delete(directory)
+    return is_orphan
+
+
+def _is_orphan(directory: BoxDirectory) -> bool:
     try:
         record = directory.read()
     except NoSuchBox:
         return False
-    if record.spec.keep or not owners.is_gone(record.owner):
-        return False
-    delete(directory)
-    return True
+    return not record.spec.keep and bool(owners.is_gone(record.owner))
 
 
 #: What only containers have: the field, and what it is called.

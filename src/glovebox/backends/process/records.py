@@ -8,12 +8,13 @@ import fcntl
 import logging
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import msgspec
 
+from glovebox.backends.startup import finish
 from glovebox.client.spec import BoxSpec
 from glovebox.decoding import json_decoder
 from glovebox.errors import BoxExists, NoSuchBox
@@ -23,6 +24,8 @@ from glovebox.state_files import read_file
 log = logging.getLogger(__name__)
 
 _RECORD = "box.json"
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class Known(Message):
@@ -197,21 +200,6 @@ class BoxRecords:
             os.close(descriptor)
 
 
-ParametersT = ParamSpec("ParametersT")
-ResultT = TypeVar("ResultT")
-
-
-async def done(
-    work: Callable[ParametersT, ResultT], *args: ParametersT.args, **kwargs: ParametersT.kwargs
-) -> ResultT:
-    """Do something in a thread. A caller that is cancelled waits for its end: a thread cannot be stopped."""
-    task = asyncio.ensure_future(asyncio.to_thread(work, *args, **kwargs))
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        while not task.done():
-            try:
-                await asyncio.wait([task])
-            except asyncio.CancelledError:
-                continue
-        raise
+def in_thread(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, T]:
+    """Run a function in a thread. A cancelled caller waits for its end: a thread cannot be stopped."""
+    return finish(asyncio.to_thread(work, *args, **kwargs))

@@ -11,7 +11,7 @@ from msgspec import structs
 
 from glovebox.backends import owners
 from glovebox.backends.process import process_tree, server_process
-from glovebox.backends.process.records import BoxDirectory, BoxRecord, done
+from glovebox.backends.process.records import BoxDirectory, BoxRecord, in_thread
 from glovebox.client.backend import Address, BoxInfo, State
 from glovebox.client.spec import VSCODE_PORT
 from glovebox.errors import DeadlineExceeded, NoSuchBox
@@ -60,7 +60,7 @@ class ProcessSandbox:
 
     async def info(self) -> BoxInfo:
         try:
-            self._record = await done(self._directory.read)
+            self._record = await in_thread(self._directory.read)
         except NoSuchBox:
             return BoxInfo(name=self.name, backend=NAME, state="missing")
         record, spec = self._record, self._record.spec
@@ -82,21 +82,21 @@ class ProcessSandbox:
         Raises:
             BackendError: it cannot be started; the text says why.
         """
-        offset = await done(self._spawn)
+        offset = await in_thread(self._spawn)
         limit = self._record.spec.start_limit
         try:
             async with asyncio.timeout(limit):
                 url = await self._announced(offset)
         except TimeoutError:
-            words = await done(server_process.last_words, self._directory.log, offset)
+            words = await in_thread(server_process.last_words, self._directory.log, offset)
             raise DeadlineExceeded(
                 f"The box did not answer within {limit:g} seconds. Its last words:\n{words or '(none)'}"
             ) from None
-        self._record = await done(self._note, url)
+        self._record = await in_thread(self._note, url)
 
     async def pause(self) -> None:
         """Stop every process of it."""
-        await done(self._pause)
+        await in_thread(self._pause)
 
     async def resume(self) -> None:
         """Go on, or start it again with the same workspace, name and key; shells begin anew after `stop`.
@@ -104,16 +104,16 @@ class ProcessSandbox:
         Raises:
             NoSuchBox: it was deleted.
         """
-        if not await done(self._go_on):
+        if not await in_thread(self._go_on):
             await self.start()
 
     async def stop(self) -> None:
         """End every process of it."""
-        await done(self._stop)
+        await in_thread(self._stop)
 
     async def delete(self) -> None:
         """End it and remove its directory."""
-        await done(delete, self._directory)
+        await in_thread(delete, self._directory)
 
     async def logs(self, *, follow: bool = False) -> AsyncIterator[str]:
         """The lines that the server has printed.
@@ -123,9 +123,9 @@ class ProcessSandbox:
         """
         offset, rest = 0, b""
         while True:
-            record = await done(self._directory.read)
+            record = await in_thread(self._directory.read)
             ended = not process_tree.is_running(record.main)  # before reading, so that nothing is missed
-            data = await done(server_process.read_log, self._directory.log, offset)
+            data = await in_thread(server_process.read_log, self._directory.log, offset)
             offset += len(data)
             *lines, rest = (rest + data).split(b"\n")
             for line in lines:
@@ -180,13 +180,13 @@ class ProcessSandbox:
         directory, main = self._directory, self._record.main
         while True:
             ended = not process_tree.is_running(main)
-            text = (await done(server_process.read_log, directory.log, offset)).decode(errors="replace")
+            text = (await in_thread(server_process.read_log, directory.log, offset)).decode(errors="replace")
             if found := _ANNOUNCED.search(text):
                 parts = urlsplit(found[1])
                 return f"http://{_reachable(parts.hostname or '')}:{parts.port}"
             if ended:
-                await done(process_tree.reap, self._record.child)
-                words = await done(server_process.last_words, directory.log, offset)
+                await in_thread(process_tree.reap, self._record.child)
+                words = await in_thread(server_process.last_words, directory.log, offset)
                 raise server_process.death(words, bool(self._record.spec.isolation))
             await asyncio.sleep(_PAUSE)
 

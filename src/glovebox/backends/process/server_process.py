@@ -19,7 +19,7 @@ from msgspec import structs
 from glovebox.backends.process import bubblewrap
 from glovebox.backends.process.process_tree import MARK, status_of
 from glovebox.backends.process.records import BoxDirectory, BoxRecord, Known
-from glovebox.backends.serve_command import serve_arguments
+from glovebox.backends.startup import serve_arguments
 from glovebox.errors import BoxDied, NotSupported
 from glovebox.secret_environment import is_secret
 from glovebox.settings.host import SANDBOX_PREFIX, HostSettings

@@ -24,7 +24,7 @@ from websockets.exceptions import (
 )
 
 from glovebox import settings
-from glovebox.cli.options import FAILED, USAGE, add_backend_argument
+from glovebox.cli.options import FAILED, USAGE, Commands, add_backend_argument, add_parser
 from glovebox.errors import SettingsError
 
 EXAMPLES = """\
@@ -40,15 +40,15 @@ Ctrl-] detaches. The shell and what runs in it go on, and the agent has it again
 """
 
 
-def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Give the command line this command."""
-    parser = commands.add_parser(
+def add_command(commands: Commands) -> None:
+    """Add this command."""
+    parser = add_parser(
+        commands,
         "attach",
         help="take over or watch a session of a box",
         description="Attach this terminal to a session of a box. While you have taken it over, an agent's "
         "commands for it are refused.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        examples=EXAMPLES,
     )
     parser.add_argument("name", nargs="?", default="", metavar="BOX", help="A box by its name.")
     add_backend_argument(parser, default="all of them.")
@@ -82,8 +82,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 async def _attach(arguments: argparse.Namespace) -> int:
-
-    url, key = await _whereabouts(arguments)
+    url, key = await _address(arguments)
     problem = await attach(
         address_of(url, arguments.session, watch=arguments.watch),
         key,
@@ -96,13 +95,13 @@ async def _attach(arguments: argparse.Namespace) -> int:
     return FAILED if problem else 0
 
 
-async def _whereabouts(arguments: argparse.Namespace) -> tuple[str, str]:
+async def _address(arguments: argparse.Namespace) -> tuple[str, str]:
     """The address and the key of the box."""
     if not arguments.name:
         return settings.client(arguments.url, arguments.session_api_key_file)
     from glovebox.cli import backends
 
-    async with backends.box(arguments.name, arguments.backend, backends.settings()) as (_, sandbox):
+    async with backends.box(arguments.name, arguments.backend) as (_, sandbox):
         return sandbox.address.url, sandbox.address.key
 
 

@@ -9,16 +9,13 @@ import sys
 from typing import TYPE_CHECKING
 
 from glovebox import logs, settings
+from glovebox.cli.options import STARTUP_FAILED, USAGE, Commands, add_parser
 from glovebox.errors import SettingsError, StartupError
 from glovebox.settings.secrets import take_environment
 
 if TYPE_CHECKING:
     from glovebox.box.terminal.holder.launch import HolderProcess
     from glovebox.settings import Settings
-
-#: What callers of the contract see when a box cannot start.
-STARTUP_FAILED = 3
-USAGE = 2
 
 EXAMPLES = """\
 examples:
@@ -29,14 +26,14 @@ examples:
 """
 
 
-def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Give the command line this command."""
-    parser = commands.add_parser(
+def add_command(commands: Commands) -> None:
+    """Add this command."""
+    parser = add_parser(
+        commands,
         "serve",
         help="serve a box",
         description="Serve a box: a persistent shell, files and an editor behind the OpenHands runtime API.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        examples=EXAMPLES,
     )
     settings.add_arguments(parser)
     parser.set_defaults(run=run)

@@ -6,7 +6,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from glovebox.cli.options import FAILED, USAGE, add_box_arguments, conflict
+from glovebox.cli.options import FAILED, USAGE, Commands, add_box_arguments, add_parser, conflict
 
 if TYPE_CHECKING:
     from glovebox.client.runtime import Runtime
@@ -24,14 +24,14 @@ examples:
 _ESCAPE = b"\x1d"
 
 
-def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Give the command line this command."""
-    parser = commands.add_parser(
+def add_command(commands: Commands) -> None:
+    """Add this command."""
+    parser = add_parser(
+        commands,
         "shell",
         help="be a shell in a fresh box",
         description="An interactive shell in a fresh box, which is removed when the shell ends.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        examples=EXAMPLES,
     )
     add_box_arguments(parser)
     parser.set_defaults(run=run)
@@ -52,10 +52,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 async def _shell(arguments: argparse.Namespace) -> int:
-    from glovebox.cli.session import leaving_on_signals, opened
+    from glovebox.cli.backends import cancel_on_signals, open_runtime
 
-    with leaving_on_signals():
-        async with opened(arguments, quiet=False) as runtime:
+    with cancel_on_signals():
+        async with open_runtime(arguments, quiet=False) as runtime:
             return await _attach(runtime)
 
 

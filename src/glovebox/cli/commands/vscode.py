@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from glovebox.cli.options import FAILED
+from glovebox.cli.options import FAILED, Commands, add_parser
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,15 +27,15 @@ A box with VS Code: glovebox serve --plugins vscode
 _LIMIT = 30.0
 
 
-def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Give the command line this command."""
-    parser = commands.add_parser(
+def add_command(commands: Commands) -> None:
+    """Add this command."""
+    parser = add_parser(
+        commands,
         "vscode",
         help="install the VS Code server of boxes",
         description="Boxes with the plugin vscode show their workspace in VS Code, in a web browser. "
         "This installs the server for that, and says where it is.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        examples=EXAMPLES,
     )
     parser.add_argument("verb", choices=list(_VERBS), help="What to do.")
     parser.add_argument(
