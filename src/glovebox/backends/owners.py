@@ -1,4 +1,4 @@
-"""Who started a box, so that boxes can be told whose client is gone."""
+"""The process that started a box, and whether it is gone."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _PID_NAMESPACE = "/proc/self/ns/pid"
 
 
 def this_process() -> str:
-    """A name that no other process has, on any machine: machine, boot, pid namespace, pid, time of start."""
+    """A unique name of this process: machine, boot, pid namespace, pid, time of start."""
     pid = os.getpid()
     return f"{_machine()}:{_boot()}:{_namespace()}:{pid}:{start_of(pid)}"
 
 
 def is_gone(owner: str) -> bool | None:
-    """Whether a process that `this_process` has named is there no more; None if it cannot be known here."""
+    """Whether the process of that name has ended; None if it cannot be known here."""
     match owner.split(":"):
         case [machine, boot, namespace, pid, start] if pid.isdigit():
             if machine != _machine() or namespace != _namespace():
@@ -29,12 +29,12 @@ def is_gone(owner: str) -> bool | None:
 
 
 def start_of(pid: int) -> str | None:
-    """When a process began, which tells it from a later one of the same number; None if it has ended."""
+    """The start time of a process, which tells apart processes of the same pid; None if it has ended."""
     try:
         status = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except (FileNotFoundError, ProcessLookupError):
         return None if Path("/proc/self/stat").exists() else _start_elsewhere(pid)
-    # The name comes second, in parentheses, and may have anything in it.
+    # The name is second, in parentheses, and may contain any character.
     fields = status.rpartition(")")[2].split()
     return None if fields[0] in ("Z", "X") else fields[19]
 
@@ -50,7 +50,7 @@ def _start_elsewhere(pid: int) -> str | None:
 
 
 def _machine() -> str:
-    """The machine; hashed, as its id is not everybody's business."""
+    """The machine, hashed, because its id is confidential."""
     named = f"{_read(_MACHINE_ID)} {platform.node()}"
     return hashlib.sha256(named.encode()).hexdigest()[:16]
 
@@ -65,7 +65,7 @@ def _boot() -> str:
 
 
 def _namespace() -> str:
-    """Which processes this one can see: containers of one machine count theirs apart."""
+    """The pid namespace: containers of one machine have their own pids."""
     try:
         return os.readlink(_PID_NAMESPACE).strip("pid:[]")
     except OSError:

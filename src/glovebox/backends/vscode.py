@@ -34,7 +34,7 @@ from glovebox.protocol.window import Window, WindowStatus
 from glovebox.settings.host import HostSettings
 
 NAME = "vscode"
-#: What cannot be had of a window that is there already.
+#: Fields that cannot be chosen for a window.
 _SETTLED = (
     "image",
     "build",
@@ -66,7 +66,7 @@ _STATES: dict[WindowStatus, State] = {
     "paused": "paused",
     "away": "starting",
 }
-#: What is said of a window that cannot be used right now.
+#: Why a window cannot be used right now.
 _UNUSABLE: dict[WindowStatus, str] = {
     "waiting": "it has registered and not connected yet: try again in a moment",
     "unresponsive": "it is connected, but does not answer: look at it, or reload it",
@@ -102,12 +102,12 @@ class WindowSandbox(ExternalSandbox):
 
     @property
     def name(self) -> str:
-        """What the hub calls the window."""
+        """The id of the window in the hub."""
         return self._window.id
 
     @property
     def address(self) -> Address:
-        """Where it answers: below the hub's address, with the hub's key."""
+        """An address below that of the hub, with the hub's key."""
         return Address(url=self._hub.address.url + self._window.path, key=self._hub.address.key)
 
     @property
@@ -117,7 +117,7 @@ class WindowSandbox(ExternalSandbox):
 
     @property
     def ports(self) -> Mapping[int, str]:
-        """What listens there is on the machine of the window already."""
+        """Programs listen on the machine of the window already."""
         return {}
 
     async def info(self) -> BoxInfo:
@@ -127,7 +127,7 @@ class WindowSandbox(ExternalSandbox):
             found = []
         if not found:
             return BoxInfo(name=self.name, backend=NAME, state="missing", keep=True)
-        return described(found[0], self._hub.address.url)
+        return box_info(found[0], self._hub.address.url)
 
     async def resume(self) -> None:
         """Nothing, if it can be used.
@@ -153,19 +153,19 @@ class VSCodeBackend:
         return NAME
 
     async def start(self, spec: BoxSpec, report: ProgressReport) -> WindowSandbox:
-        """The window that is meant: the one there is, or the one with that workspace or name.
+        """The only window, or the one with that workspace or name.
 
         Raises:
             NoHub: no hub answers.
             NoWindow: no window fits, or it cannot be used right now.
             SeveralWindows: more than one does.
-            NotSupported: something is wanted that a window cannot be.
-            BadSpec: a variable cannot have that name.
+            NotSupported: a field cannot be chosen for a window.
+            BadSpec: the name of a variable is not valid.
         """
         refuse_fields(spec, _SETTLED, "A VS Code window")
         exports = _exports(spec.env)
         hub = await self._hub()
-        sandbox = WindowSandbox(hub, await asyncio.to_thread(_chosen, await hub.windows(), spec))
+        sandbox = WindowSandbox(hub, await asyncio.to_thread(_choose, await hub.windows(), spec))
         if exports:
             await _run(sandbox.address, exports)
         return sandbox
@@ -192,7 +192,7 @@ class VSCodeBackend:
         """The windows of the hub, the oldest first; none if no hub was named and none runs."""
         try:
             hub = await self._hub()
-            return [described(window, hub.address.url) for window in await hub.windows()]
+            return [box_info(window, hub.address.url) for window in await hub.windows()]
         except NoHub:
             if self._settings.hub_url:
                 raise
@@ -207,7 +207,7 @@ class VSCodeBackend:
     async def _hub(self) -> _Hub:
         url, key = self._settings.hub_url.rstrip("/"), self._settings.hub_key
         if not (url and key):
-            left = await asyncio.to_thread(self._left)
+            left = await asyncio.to_thread(self._read_hub_file)
             if left is None and not url:
                 raise NoHub(
                     "No hub for VS Code windows runs on this machine. Start one: glovebox hub. "
@@ -217,8 +217,8 @@ class VSCodeBackend:
                 url, key = left.url.rstrip("/"), key or left.key
         return _Hub(Address(url=url, key=key))
 
-    def _left(self) -> _HubFile | None:
-        """What the hub of this machine has left for its user's programs. Blocks."""
+    def _read_hub_file(self) -> _HubFile | None:
+        """The file of the hub on this machine. Blocks."""
         path = self._settings.hub_file
         try:
             return decode_json(path.read_bytes(), _HubFile)
@@ -231,16 +231,16 @@ class VSCodeBackend:
 
 
 class _Hub:
-    """A hub, asked over HTTP."""
+    """The client of a hub."""
 
     def __init__(self, address: Address) -> None:
         self.address = address
 
     async def windows(self, **query: str) -> list[Window]:
-        """The windows that it knows.
+        """Its windows.
 
         Raises:
-            NoHub: it does not answer, or is none.
+            NoHub: no hub answers.
             InvalidKey: it wants another key.
         """
         from glovebox.client.connection.http import Connection
@@ -265,8 +265,8 @@ class _Hub:
             await connection.close()
 
 
-def described(window: Window, hub: str) -> BoxInfo:
-    """A window, as a box is listed."""
+def box_info(window: Window, hub: str) -> BoxInfo:
+    """The description of a window as a box."""
     return BoxInfo(
         name=window.id,
         backend=NAME,
@@ -279,8 +279,8 @@ def described(window: Window, hub: str) -> BoxInfo:
     )
 
 
-def _chosen(windows: list[Window], spec: BoxSpec) -> Window:
-    """The window that is meant. Blocks: paths are looked at."""
+def _choose(windows: list[Window], spec: BoxSpec) -> Window:
+    """The window for a spec. Blocks."""
     if not windows:
         raise NoWindow(f"No VS Code window is connected to the hub. {_CONNECT}")
     fitting, wanted = windows, ""
@@ -324,7 +324,7 @@ def _listed(windows: list[Window]) -> str:
 
 
 def _exports(env: Mapping[str, str]) -> str:
-    """What gives the main shell of a window its variables."""
+    """The command that sets variables in the main shell."""
     from glovebox.client.shell import quote_word
 
     for name in env:
@@ -334,11 +334,11 @@ def _exports(env: Mapping[str, str]) -> str:
 
 
 async def _run(address: Address, command: str) -> None:
-    """Run a command of our own in the main shell of a window.
+    """Run a command in the main shell of a window.
 
     Raises:
-        BackendError: it could not be.
-        WindowError: the window cannot be asked.
+        BackendError: it failed.
+        WindowError: the window does not answer.
     """
     from glovebox.client.connection.http import Connection
 

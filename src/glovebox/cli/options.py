@@ -1,4 +1,4 @@
-"""What the commands that start boxes have in common: their flags, and the spec these amount to."""
+"""What commands share: help texts, exit statuses, the flags of boxes, and the spec of these flags."""
 
 from __future__ import annotations
 

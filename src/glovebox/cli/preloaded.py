@@ -1,7 +1,7 @@
-"""What a box loads when it starts, from one file instead of hundreds.
+"""Imports the modules of a box from one file instead of hundreds.
 
-`glovebox.bundle.preload` makes the file, and only a bundle has one. Nothing depends on it: what is not in
-it is found as ever.
+`glovebox.bundle.preload` makes the file, and only a bundle has one. It is optional: other modules are
+imported as usual.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from glovebox.client.backend import (
     StatusCallback,
 )
 from glovebox.client.connection import execute
-from glovebox.client.connection.answers import UnknownAnswer, decoded
+from glovebox.client.connection.answers import UnknownAnswer, decode
 from glovebox.client.connection.events import EventStream
 from glovebox.client.connection.http import Connection
 from glovebox.client.connection.retry import PATIENCE
@@ -194,7 +194,7 @@ class Runtime(BoxFacts, ActionMethods):
 
     async def _check(self, connection: Connection) -> None:
         """Check that it is a box, and that the key is valid."""
-        decoded(await connection.request("GET", "/alive", limit=_TOKEN_LIMIT), _Alive)
+        decode(await connection.request("GET", "/alive", limit=_TOKEN_LIMIT), _Alive)
         try:
             await connection.request("GET", "/vscode/connection_token", limit=_TOKEN_LIMIT)
         except (NotFound, UnknownAnswer):  # an answer that is not about the key
@@ -286,7 +286,7 @@ class Runtime(BoxFacts, ActionMethods):
         Raises:
             GloveboxError: it could not be executed; its class says why.
         """
-        answer = execute.unasked(action)
+        answer = execute.client_answer(action)
         if answer is not None:
             return answer
         try:
@@ -376,7 +376,7 @@ class Runtime(BoxFacts, ActionMethods):
         """The token of VS Code in the box; empty if there is none."""
         if not self._token:
             answer = await self.call("GET", "/vscode/connection_token", limit=_TOKEN_LIMIT)
-            self._token = decoded(answer, _Token).token or ""
+            self._token = decode(answer, _Token).token or ""
         return self._token
 
     async def vscode_url(self) -> str | None:
@@ -393,5 +393,5 @@ class Runtime(BoxFacts, ActionMethods):
             answer = await self.call("GET", "/plugins/vscode", limit=_TOKEN_LIMIT)
         except (NotFound, UnknownAnswer):  # a server of another project
             return self._vscode_port, ""
-        health = decoded(answer, PluginInfo).health
+        health = decode(answer, PluginInfo).health
         return health.get("port", self._vscode_port), health.get("path", "")

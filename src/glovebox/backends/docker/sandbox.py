@@ -41,12 +41,11 @@ class DockerSandbox:
 
     @property
     def name(self) -> str:
-        """Its name, without what all containers of the project begin with."""
         return self._container.labels[BOX]
 
     @property
     def address(self) -> Address:
-        """Where it answers, and its key, which its container knows."""
+        """Its address and its key, from its container."""
         environment = self._container.environment
         port = environment.get("port", "")
         url = self.ports.get(int(port), "") if port.isdigit() else ""
@@ -59,8 +58,7 @@ class DockerSandbox:
 
     @property
     def ports(self) -> Mapping[int, str]:
-        """Under which address the host reaches each published port."""
-        # In the host's own network nothing is published: the labels say where the box listens.
+        # In the host's network nothing is published: the labels have the ports.
         own = host_ports(self._container.labels)
         bound = {port: (found.host_ip, found.host_port) for port, found in self._container.ports.items()}
         return {port: published_url(self._engine, *where) for port, where in (bound or own).items()}
@@ -77,7 +75,7 @@ class DockerSandbox:
         await self._do("pause", unless=("paused",))
 
     async def resume(self) -> None:
-        """Go on after `pause` or `stop`. After `stop` it answers at another address.
+        """Continue after `pause` or `stop`. After `stop` it has another address.
 
         Raises:
             BoxDied: it ends at once.
@@ -112,13 +110,13 @@ class DockerSandbox:
             raise _refused(self.name, error) from error
 
     async def wait_until_alive(self, limit: float) -> None:
-        """Return when it answers.
+        """Wait until it answers.
 
         Raises:
-            BoxDied: it has ended; the text has its last words.
+            BoxDied: it has ended; the text has its last output.
             DeadlineExceeded: it does not answer in time.
         """
-        ended = asyncio.ensure_future(self._ended())
+        ended = asyncio.ensure_future(self._wait_for_end())
 
         async def last_words() -> str | None:
             return await ended if ended.done() else None
@@ -131,9 +129,9 @@ class DockerSandbox:
             ended.cancel()
             await asyncio.wait([ended])
 
-    async def _ended(self) -> str:
-        """Wait until the container has ended, and give its last words."""
-        with contextlib.suppress(EngineRefused):  # it is gone already
+    async def _wait_for_end(self) -> str:
+        """Wait until the container has ended; its last output."""
+        with contextlib.suppress(EngineRefused):  # it is gone
             await self._engine.request("POST", f"/containers/{self._id}/wait", limit=None)
         return await self._last_words()
 
@@ -153,7 +151,7 @@ class DockerSandbox:
     async def _do(
         self, verb: str, *, unless: tuple[str, ...], query: Mapping[str, str] | None = None
     ) -> None:
-        """Have the engine do something, unless that was done already."""
+        """Send a command to the engine; a refusal is ignored if the container is in the wanted state."""
         try:
             await self._engine.request("POST", f"/containers/{self._id}/{verb}", query=query)
         except EngineRefused as error:

@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 
 class ProcessBackend:
-    """Starts `glovebox serve` for each box, and knows boxes by their directories."""
+    """Starts `glovebox serve` for each box, and finds boxes by their directories."""
 
     def __init__(self, settings: HostSettings) -> None:
         self._settings = settings
@@ -41,9 +41,9 @@ class ProcessBackend:
         """Start a box.
 
         Raises:
-            BackendError: it cannot be; the text says why and what to do.
+            BackendError: it could not be started; the text says why and what to do.
         """
-        spec = await in_thread(completed, spec)
+        spec = await in_thread(complete_spec, spec)
         if spec.isolation:
             log.info("%s: %s", spec.name, bubblewrap.SHARED)
             report.status(RuntimeStatus.STARTING_RUNTIME, bubblewrap.SHARED, "warning")
@@ -59,7 +59,7 @@ class ProcessBackend:
         return sandbox
 
     async def attach(self, name: str) -> ProcessSandbox:
-        """The box of that name; one whose client is gone is this client's from now on.
+        """The box of that name; this client becomes its owner if the old one is gone.
 
         Raises:
             NoSuchBox: there is none.
@@ -89,7 +89,7 @@ class ProcessBackend:
         return [directory.name for directory in directories if await in_thread(_is_orphan, directory)]
 
     async def close(self) -> None:
-        """Wait for what is being swept."""
+        """Wait for the sweep."""
         if self._sweeping:
             await asyncio.wait(self._sweeping)
 
@@ -100,7 +100,7 @@ class ProcessBackend:
         return ProcessSandbox(directory, record, self._settings)
 
     def _sweep_later(self) -> None:
-        """What others left behind must not delay a start."""
+        """Sweep in the background, so that the start is not delayed."""
         task = asyncio.create_task(self.sweep())
         self._sweeping.add(task)
         task.add_done_callback(self._sweeping.discard)
@@ -122,7 +122,7 @@ def _is_orphan(directory: BoxDirectory) -> bool:
     return not record.spec.keep and bool(owners.is_gone(record.owner))
 
 
-#: What only containers have: the field, and what it is called.
+#: Fields for containers only, with their names in messages.
 _CONTAINERS_ONLY = {
     "image": "an image",
     "build": "an image to be built",
@@ -135,12 +135,12 @@ _CONTAINERS_ONLY = {
 }
 
 
-def completed(spec: BoxSpec) -> BoxSpec:
+def complete_spec(spec: BoxSpec) -> BoxSpec:
     """A spec with its name, its key and absolute paths.
 
     Raises:
-        BadSpec: no box can be like that.
-        NotSupported: no process can.
+        BadSpec: it is not valid.
+        NotSupported: only containers can do it.
     """
     for field, what in _CONTAINERS_ONLY.items():
         if getattr(spec, field):
@@ -167,7 +167,7 @@ def completed(spec: BoxSpec) -> BoxSpec:
 
 
 def _with_vscode_port(spec: BoxSpec) -> dict[str, str]:
-    """The environment of a box with VS Code, which has to be told where: only then the host knows it, too."""
+    """The environment, with a port for VS Code chosen here, so that the host knows it."""
     if "vscode" not in spec.plugins or spec.env.get(VSCODE_PORT, "0") != "0":
         return spec.env
     family = socket.AF_INET6 if ":" in spec.publish_address else socket.AF_INET

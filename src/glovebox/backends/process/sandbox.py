@@ -26,7 +26,7 @@ _ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}
 
 
 class ProcessSandbox:
-    """A box and its directory. Any client of the same user can have one for the same box."""
+    """A box and its directory. Several clients of a user may use the same box."""
 
     def __init__(self, directory: BoxDirectory, record: BoxRecord, settings: HostSettings) -> None:
         self._directory = directory
@@ -51,7 +51,6 @@ class ProcessSandbox:
 
     @property
     def ports(self) -> Mapping[int, str]:
-        """A process has the ports of its machine."""
         host = _reachable(self._record.spec.publish_address)
         spec = self._record.spec
         vscode = spec.env.get(VSCODE_PORT, "") if "vscode" in spec.plugins else ""
@@ -80,13 +79,13 @@ class ProcessSandbox:
         """Start it and wait until it answers.
 
         Raises:
-            BackendError: it cannot be started; the text says why.
+            BackendError: it could not be started; the text says why.
         """
         offset = await in_thread(self._spawn)
         limit = self._record.spec.start_limit
         try:
             async with asyncio.timeout(limit):
-                url = await self._announced(offset)
+                url = await self._wait_for_url(offset)
         except TimeoutError:
             words = await in_thread(server_process.last_words, self._directory.log, offset)
             raise DeadlineExceeded(
@@ -99,7 +98,7 @@ class ProcessSandbox:
         await in_thread(self._pause)
 
     async def resume(self) -> None:
-        """Go on, or start it again with the same workspace, name and key; shells begin anew after `stop`.
+        """Continue, or start it again with the same workspace, name and key; after `stop` with new shells.
 
         Raises:
             NoSuchBox: it was deleted.
@@ -124,7 +123,9 @@ class ProcessSandbox:
         offset, rest = 0, b""
         while True:
             record = await in_thread(self._directory.read)
-            ended = not process_tree.is_running(record.main)  # before reading, so that nothing is missed
+            ended = not process_tree.is_running(
+                record.main
+            )  # checked before reading, so that no line is missed
             data = await in_thread(server_process.read_log, self._directory.log, offset)
             offset += len(data)
             *lines, rest = (rest + data).split(b"\n")
@@ -137,10 +138,8 @@ class ProcessSandbox:
         if rest:
             yield rest.decode(errors="replace")
 
-    # What blocks.
-
     def _spawn(self) -> int:
-        """Start the server; where its words begin in the log."""
+        """Start the server; the offset of its output in the log."""
         with self._directory.locked() as record:
             if not record.spec.workspace:
                 self._directory.workspace.mkdir(mode=0o700, exist_ok=True)
@@ -161,7 +160,7 @@ class ProcessSandbox:
                 process_tree.pause(self._directory, record)
 
     def _go_on(self) -> bool:
-        """Continue what was stopped; whether the server is there."""
+        """Continue stopped processes; whether the server runs."""
         with self._directory.locked() as record:
             if record.paused:
                 record = process_tree.go_on(self._directory, record)
@@ -173,10 +172,8 @@ class ProcessSandbox:
             process_tree.end(self._directory, record)
             self._directory.write(structs.replace(record, url="", paused=()))
 
-    # Waiting.
-
-    async def _announced(self, offset: int) -> str:
-        """Where the server says it listens, which it does when it is ready."""
+    async def _wait_for_url(self, offset: int) -> str:
+        """The address that the server prints when it is ready."""
         directory, main = self._directory, self._record.main
         while True:
             ended = not process_tree.is_running(main)
@@ -192,7 +189,7 @@ class ProcessSandbox:
 
 
 def adopt(directory: BoxDirectory, record: BoxRecord) -> BoxRecord:
-    """Answer for a box whose client is gone, so that nobody takes it for left behind. Blocks."""
+    """Become the owner of a box whose client is gone, so that it is not swept. Blocks."""
     if owners.is_gone(record.owner):
         record = structs.replace(record, owner=owners.this_process())
         directory.write(record)
@@ -200,7 +197,7 @@ def adopt(directory: BoxDirectory, record: BoxRecord) -> BoxRecord:
 
 
 def delete(directory: BoxDirectory) -> None:
-    """End a box and remove its directory; one that is gone is left so. Blocks."""
+    """End a box and remove its directory, if it exists. Blocks."""
     try:
         with directory.locked() as record:
             process_tree.end(directory, record)
@@ -218,6 +215,6 @@ def _state(record: BoxRecord) -> State:
 
 
 def _reachable(host: str) -> str:
-    """An address to call what listens at one."""
+    """The address to connect to for one to listen on."""
     host = _ANYWHERE.get(host, host)
     return f"[{host}]" if ":" in host and not host.startswith("[") else host

@@ -85,19 +85,9 @@ def _add_ls(commands: Commands) -> None:
 
 
 def _add_change(
-    commands: Commands,
-    name: str,
-    summary: str,
-    examples: str,
-    description: str,
+    commands: Commands, name: str, summary: str, examples: str, description: str
 ) -> argparse.ArgumentParser:
-    parser = add_parser(
-        commands,
-        name,
-        help=summary,
-        description=description,
-        examples=examples,
-    )
+    parser = add_parser(commands, name, help=summary, description=description, examples=examples)
     parser.add_argument("names", nargs="*" if name == "rm" else "+", metavar="BOX", help="Which boxes.")
     add_backend_argument(parser, default=_EVERYWHERE)
     parser.add_argument("--json", action="store_true", help="The names, as one JSON document.")

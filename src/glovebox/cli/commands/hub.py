@@ -46,7 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     def announce(address: str, milliseconds: float, where: str) -> None:
         if not chosen.log_json:
-            with contextlib.suppress(OSError):  # nobody reads it
+            with contextlib.suppress(OSError):  # standard output may be closed
                 print(_welcome(address, milliseconds, where), flush=True)
 
     try:

@@ -76,7 +76,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     startup = Startup()
     try:
-        # Nothing listens, so nothing has to be asked for.
+        # Nothing listens, so no key is required.
         chosen = settings.load({**vars(arguments), "host": "127.0.0.1"}, take_environment())
     except SettingsError as error:
         print(f"glovebox: {error}", file=sys.stderr)

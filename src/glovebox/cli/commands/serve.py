@@ -41,7 +41,7 @@ def add_command(commands: Commands) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Serve until interrupted."""
-    # What is loaded now is there to stay, and looking for garbage in it takes time. Serving turns it on.
+    # Objects created during start-up are permanent, and collecting costs time. Serving enables it.
     gc.disable()
     from glovebox.box.descriptors import raise_limit
     from glovebox.box.startup import Startup
@@ -56,7 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     def announce(address: str, milliseconds: float, hints: list[str]) -> None:
         if not chosen.log_json:
-            with contextlib.suppress(OSError):  # nobody reads it
+            with contextlib.suppress(OSError):  # standard output may be closed
                 print(_welcome(chosen, address, milliseconds, hints), flush=True)
 
     startup = Startup()
@@ -64,7 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
         with startup.step("bind"):
             raise_limit()
             listener = bind(chosen.host, chosen.port, "serve")
-        with listener, _launched(chosen) as launched:
+        with listener, _launch_holder(chosen) as launched:
             with startup.step("import"):
                 from glovebox.server import port
                 from glovebox.server.run import serve
@@ -78,11 +78,11 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _launched(chosen: Settings) -> contextlib.AbstractContextManager[HolderProcess | None]:
-    """What is to hold the shells: it gets ready while all else is loaded.
+def _launch_holder(chosen: Settings) -> contextlib.AbstractContextManager[HolderProcess | None]:
+    """The holder of the shells, started while the rest is loaded.
 
-    Nothing if one that an earlier server has left may be there, or if there is none to be had, which is
-    complained about when a shell is wanted.
+    None if an earlier server may have left one, or if it cannot be started, which is reported by the first
+    shell.
     """
     if chosen.state_dir:
         return contextlib.nullcontext()

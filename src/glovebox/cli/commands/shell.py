@@ -63,7 +63,7 @@ async def _attach(runtime: Runtime) -> int:
     from glovebox.cli.commands.attach import address_of, attach
     from glovebox.cli.console import say
 
-    await _until_there(runtime)
+    await _ensure_shell(runtime)
     address = address_of(runtime.url, "main", watch=False)
     key = runtime.session_api_key or ""
     problem = await attach(address, key, session="main", watch=False, escape=_ESCAPE, until_exit=True)
@@ -72,15 +72,15 @@ async def _attach(runtime: Runtime) -> int:
     return FAILED if problem else 0
 
 
-async def _until_there(runtime: Runtime) -> None:
-    """See that there is a shell, without which keys are lost: a box answers before it has one.
+async def _ensure_shell(runtime: Runtime) -> None:
+    """Make sure that there is a shell, without which keys are lost.
 
-    And one that somebody has ended is only replaced when it is needed.
+    A box answers before its shell is ready, and replaces a shell that has ended only when it is needed.
     """
     from glovebox.decoding import decode_json
     from glovebox.protocol.actions import CmdRunAction
     from glovebox.protocol.terminal import SessionInfo
 
-    told = await runtime.call("GET", "/sessions/main")
-    if decode_json(told, SessionInfo).pid is None:
+    answer = await runtime.call("GET", "/sessions/main")
+    if decode_json(answer, SessionInfo).pid is None:
         await runtime.execute(CmdRunAction(command=":"))

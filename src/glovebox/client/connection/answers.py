@@ -1,4 +1,4 @@
-"""What a box answers: its errors as exceptions of this side, its observations as typed messages."""
+"""Responses of a box: errors as exceptions, observations as typed messages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from glovebox.protocol.base import Action, Message, Observation
 from glovebox.protocol.observations import ErrorObservation
 
 ERROR_HEADER = "X-Glovebox-Error"
-#: So much of an answer that makes no sense is shown.
+#: Characters of an unexpected response in messages.
 _SHOWN = 200
 
 ObservationT = TypeVar("ObservationT", bound=Observation)
@@ -24,7 +24,7 @@ MessageT = TypeVar("MessageT", bound=Message)
 
 
 class UnknownAnswer(BadAnswer):
-    """An error without a code, or with one that means nothing here; what was answered is kept."""
+    """An error without a known code, with its response."""
 
     def __init__(self, message: str, http_status: int, text: str) -> None:
         super().__init__(message)
@@ -37,7 +37,7 @@ class _Detail(Message):
 
 
 def error_of(status: int, headers: Mapping[str, str], body: bytes) -> GloveboxError:
-    """The exception that an error answer stands for: the box names one of those there are, by its code."""
+    """The exception for an error response, by its code."""
     text = body.decode("utf-8", "replace")
     try:
         detail = decode_json(body, _Detail).detail
@@ -49,7 +49,9 @@ def error_of(status: int, headers: Mapping[str, str], body: bytes) -> GloveboxEr
 def failure(status: int, code: str, detail: str, text: str = "") -> GloveboxError:
     """The exception for a code of the box."""
     kind = by_code().get(code)
-    if kind is not None and not issubclass(kind, ClientError | BackendError):  # those are for us to say
+    if kind is not None and not issubclass(
+        kind, ClientError | BackendError
+    ):  # the client raises those itself
         return kind(detail or text)
     if status == 403 and detail == "Invalid API Key":  # the contract's words, of a server without codes
         return InvalidKey(detail)
@@ -59,8 +61,8 @@ def failure(status: int, code: str, detail: str, text: str = "") -> GloveboxErro
     )
 
 
-def decoded(body: bytes, kind: type[MessageT]) -> MessageT:
-    """The message that an endpoint answered with.
+def decode(body: bytes, kind: type[MessageT]) -> MessageT:
+    """Decode the response of an endpoint.
 
     Raises:
         BadAnswer: it is something else.
@@ -74,7 +76,7 @@ def decoded(body: bytes, kind: type[MessageT]) -> MessageT:
 
 
 def envelope(body: bytes) -> dict[str, Any]:
-    """The JSON object that was answered.
+    """The JSON object of a response.
 
     Raises:
         BadAnswer: it is something else.
@@ -86,10 +88,10 @@ def envelope(body: bytes) -> dict[str, Any]:
 
 
 def observation_of(action: Action[ObservationT], answered: dict[str, Any]) -> ObservationT | ErrorObservation:
-    """The observation an action was answered with. What a later version says besides is left out.
+    """The observation of an action. Unknown fields, of later versions, are ignored.
 
     Raises:
-        BadAnswer: it is none, or not one that this action is answered with.
+        BadAnswer: it is none, or not one of this action.
     """
     name = answered.get("observation")
     kind = next((kind for kind in _expected(type(action)) if kind.observation == name), None)
@@ -104,13 +106,13 @@ def observation_of(action: Action[ObservationT], answered: dict[str, Any]) -> Ob
 
 
 def fits(action: Action[Any], observation: Observation) -> bool:
-    """Whether an action may be answered with that observation."""
+    """Whether an observation may be the answer to an action."""
     return isinstance(observation, _expected(type(action)))
 
 
 @functools.cache
 def _expected(action: type[Action[Any]]) -> tuple[type[Observation], ...]:
-    """What answers an action, also one that only a plugin knows."""
+    """The observations of an action, also of a plugin's."""
     return (*_declared(action), ErrorObservation)
 
 

@@ -19,12 +19,7 @@ from glovebox.client.runtime import Runtime
 from glovebox.client.shell import run_separately
 from glovebox.client.transfer.unzip import BROKEN
 from glovebox.errors import BadArchive, GloveboxError, TransferError
-from glovebox.integrations.openhands.repository import (
-    Provider,
-    remote_url,
-    run_unattended,
-    without_secrets,
-)
+from glovebox.integrations.openhands.repository import Provider, remote_url, run_unattended, without_secrets
 from glovebox.protocol.actions import FileReadAction
 from glovebox.protocol.base import Message
 from glovebox.protocol.observations import ErrorObservation
