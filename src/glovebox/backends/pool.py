@@ -66,11 +66,7 @@ class WarmPool:
             self._warm.append(asyncio.create_task(self._backend.start(self._spec, Silent())))
 
     async def start(self, spec: BoxSpec, report: ProgressReport) -> Sandbox:
-        """Return a warm box if the spec is that of the pool, else start one.
-
-        Raises:
-            BackendError: it could not be started; the text says why and what to do.
-        """
+        """Return a warm box if the spec is that of the pool, else start one."""
         for _ in range(self._size):
             if not self._warm or not self._fits(spec):
                 break

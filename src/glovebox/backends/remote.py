@@ -11,6 +11,7 @@ import msgspec
 
 from glovebox.backends.startup import wait_until_alive
 from glovebox.client.backend import Address, BoxInfo, ProgressReport
+from glovebox.client.connection.retry import PATIENCE
 from glovebox.client.spec import BoxSpec
 from glovebox.decoding import decode_json
 from glovebox.errors import BadAnswer, BadSpec, BoxUnreachable, DeadlineExceeded, NoSuchBox, NotSupported
@@ -20,21 +21,9 @@ from glovebox.settings.host import HostSettings
 NAME = "remote"
 #: Fields that cannot be chosen for an existing box.
 _SETTLED = (
-    "image",
-    "build",
-    "workspace",
-    "volumes",
-    "user",
-    "arguments",
-    "memory",
-    "cpus",
-    "pids",
-    "network",
-    "networks",
-    "runtime",
-    "isolation",
-    "ports",
-)
+    "image", "build", "workspace", "volumes", "user", "arguments", "memory", "cpus", "pids", "network",
+    "networks", "runtime", "isolation", "ports",
+)  # fmt: skip
 #: A separate shell, which begins in the workspace whatever the directory of the main one is.
 _WHERE = b'{"action": {"action": "run", "args": {"command": "pwd", "is_static": true}, "timeout": 30}}'
 _WHERE_LIMIT = 40.0
@@ -79,6 +68,30 @@ def refuse_fields(spec: BoxSpec, settled: Iterable[str], which: str) -> None:
             )
 
 
+async def send(
+    address: Address,
+    method: str,
+    path: str,
+    *,
+    query: Mapping[str, str] | None = None,
+    body: bytes | None = None,
+    limit: float,
+    patience: float = PATIENCE,
+) -> bytes:
+    """The response to one request on a connection of its own.
+
+    Raises:
+        GloveboxError: the box refused, or did not answer in time; its class says why.
+    """
+    from glovebox.client.connection.http import Connection
+
+    connection = Connection(address, patience=patience)
+    try:
+        return await connection.request(method, path, query=query, body=body, limit=limit)
+    finally:
+        await connection.close()
+
+
 class _Where(Message):
     content: str
 
@@ -109,26 +122,19 @@ class RemoteSandbox(ExternalSandbox):
 
     @property
     def workspace(self) -> str:
-        """The path of the workspace, as the box sees it."""
         return self._workspace
 
     @property
     def ports(self) -> Mapping[int, str]:
-        """Other ports are not known."""
         return {}
 
     async def info(self) -> BoxInfo:
-        from glovebox.client.connection.http import Connection
-
-        connection = Connection(self._address)
         try:
-            about = decode_json(await connection.request("GET", "/server_info", limit=_INFO_LIMIT), _About)
+            about = decode_json(await send(self._address, "GET", "/server_info", limit=_INFO_LIMIT), _About)
         except (BoxUnreachable, DeadlineExceeded):
             return BoxInfo(name=self.name, backend=NAME, state="missing", keep=True)
         except msgspec.MsgspecError as error:
             raise BadAnswer(f"What answers at {self._address.url} is not a box.") from error
-        finally:
-            await connection.close()
         return BoxInfo(
             name=self.name,
             backend=NAME,
@@ -155,23 +161,14 @@ class RemoteBackend:
         return NAME
 
     async def start(self, spec: BoxSpec, report: ProgressReport) -> RemoteSandbox:
-        """Wait until the box answers. Its plugins, its browser and its variables are what they are.
-
-        Raises:
-            BadSpec: the address is missing or not valid.
-            NotSupported: the spec has a field that only the owner of a box can choose.
-        """
+        """Wait until the box answers. Its plugins, its browser and its variables are what they are."""
         refuse_fields(spec, _SETTLED, f"The box at {self._address.url}")
         self._check()
         await wait_until_alive(self._address, spec.start_limit, _never)
         return RemoteSandbox(self._address, await self._workspace())
 
     async def attach(self, name: str) -> RemoteSandbox:
-        """The box, by its host and port or its whole address.
-
-        Raises:
-            NoSuchBox: it has another name, or does not answer.
-        """
+        """The box, by its host and port or its whole address."""
         self._check()
         own = RemoteSandbox(self._address, "").name
         if name not in ("", own, self._address.url):
@@ -208,13 +205,7 @@ class RemoteBackend:
         Raises:
             GloveboxError: the box refused; its class says why.
         """
-        from glovebox.client.connection.http import Connection
-
-        connection = Connection(self._address)
-        try:
-            answer = await connection.request("POST", "/execute_action", body=_WHERE, limit=_WHERE_LIMIT)
-        finally:
-            await connection.close()
+        answer = await send(self._address, "POST", "/execute_action", body=_WHERE, limit=_WHERE_LIMIT)
         try:
             return decode_json(answer, _Where).content.strip()
         except msgspec.MsgspecError as error:

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from glovebox.backends.remote import ExternalSandbox, refuse_fields
+from glovebox.backends.remote import ExternalSandbox, refuse_fields, send
 from glovebox.client.backend import Address, BoxInfo, ProgressReport, State
 from glovebox.client.connection.retry import Lost
 from glovebox.client.spec import BoxSpec
@@ -36,24 +36,9 @@ from glovebox.settings.host import HostSettings
 NAME = "vscode"
 #: Fields that cannot be chosen for a window.
 _SETTLED = (
-    "image",
-    "build",
-    "volumes",
-    "plugins",
-    "browser",
-    "user",
-    "arguments",
-    "key",
-    "memory",
-    "cpus",
-    "pids",
-    "network",
-    "networks",
-    "runtime",
-    "isolation",
-    "ports",
-    "port",
-)
+    "image", "build", "volumes", "plugins", "browser", "user", "arguments", "key", "memory", "cpus", "pids",
+    "network", "networks", "runtime", "isolation", "ports", "port",
+)  # fmt: skip
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _DISCOVER = "/api/vscode/discover"
 _HUB_LIMIT = 10.0
@@ -112,7 +97,6 @@ class WindowSandbox(ExternalSandbox):
 
     @property
     def workspace(self) -> str:
-        """The first folder of the window."""
         return self._window.folders[0].path if self._window.folders else "/"
 
     @property
@@ -130,11 +114,7 @@ class WindowSandbox(ExternalSandbox):
         return box_info(found[0], self._hub.address.url)
 
     async def resume(self) -> None:
-        """Nothing, if it can be used.
-
-        Raises:
-            NotSupported: it cannot, and only its user can change that.
-        """
+        """Nothing, if it can be used."""
         found = await self._hub.windows(id=self.name)
         if not found:
             raise NotSupported(f"The VS Code window {self.name} is gone. {_CONNECT}")
@@ -171,11 +151,7 @@ class VSCodeBackend:
         return sandbox
 
     async def attach(self, name: str) -> WindowSandbox:
-        """The window with that id, or the only one with that workspace.
-
-        Raises:
-            NoSuchBox: there is none.
-        """
+        """The window with that id, or the only one with that workspace."""
         try:
             hub = await self._hub()
             windows = await hub.windows()
@@ -243,11 +219,8 @@ class _Hub:
             NoHub: no hub answers.
             InvalidKey: it wants another key.
         """
-        from glovebox.client.connection.http import Connection
-
-        connection = Connection(self.address, patience=0)
         try:
-            answer = await connection.request("GET", _DISCOVER, query=query, limit=_HUB_LIMIT)
+            answer = await send(self.address, "GET", _DISCOVER, query=query, limit=_HUB_LIMIT, patience=0)
             return decode_json(answer, list[Window])
         except InvalidKey as error:
             raise InvalidKey(
@@ -261,8 +234,6 @@ class _Hub:
             ) from error
         except (GloveboxError, msgspec.DecodeError) as error:
             raise NoHub(f"What answers at {self.address.url} is no hub: {error}") from error
-        finally:
-            await connection.close()
 
 
 def box_info(window: Window, hub: str) -> BoxInfo:
@@ -340,20 +311,15 @@ async def _run(address: Address, command: str) -> None:
         BackendError: it failed.
         WindowError: the window does not answer.
     """
-    from glovebox.client.connection.http import Connection
-
     args = {"command": command, "blocking": True, "hidden": True}
     action = {"action": "run", "args": args, "timeout": _EXPORT_LIMIT}
     body = msgspec.json.encode({"action": action})
-    connection = Connection(address)
     try:
-        answer = await connection.request("POST", "/execute_action", body=body, limit=_EXPORT_LIMIT + 5)
+        answer = await send(address, "POST", "/execute_action", body=body, limit=_EXPORT_LIMIT + 5)
         ran = decode_json(answer, _Ran)
     except msgspec.DecodeError as error:
         raise BadAnswer(f"What answers at {address.url} is no window.") from error
     except Lost as error:
         raise NoHub(str(error)) from error
-    finally:
-        await connection.close()
     if ran.extras.get("metadata", {}).get("exit_code") != 0:
         raise BackendError(f"The variables could not be set in the VS Code window: {ran.content}")

@@ -11,17 +11,10 @@ import signal
 from glovebox.secret_environment import erase_secrets, forbid_inspection
 
 #: The forwarded signals. Job control is left to the terminal.
-HANDED_ON = frozenset(
-    {
-        signal.SIGTERM,
-        signal.SIGINT,
-        signal.SIGHUP,
-        signal.SIGQUIT,
-        signal.SIGUSR1,
-        signal.SIGUSR2,
-        signal.SIGWINCH,
-    }
-)
+HANDED_ON = frozenset({
+    signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2,
+    signal.SIGWINCH,
+})  # fmt: skip
 
 
 def stay_behind() -> None:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from glovebox.client.backend import BoxClient
 from glovebox.decoding import decode_json
 from glovebox.errors import BadAnswer
 from glovebox.protocol.base import Message
+
+if TYPE_CHECKING:
+    from glovebox.client.runtime import Runtime
 
 log = logging.getLogger(__name__)
 
@@ -52,16 +54,6 @@ class McpConfig(Message):
     shttp_servers: tuple[RemoteServerConfig, ...] = ()
 
 
-class Reached(BoxClient, Protocol):
-    """A box whose address and key are known."""
-
-    @property
-    def url(self) -> str: ...
-
-    @property
-    def session_api_key(self) -> str | None: ...
-
-
 class _Update(Message):
     router_error_log: str = ""
 
@@ -69,7 +61,7 @@ class _Update(Message):
 class StartedServers:
     """The programs that a box runs as MCP servers."""
 
-    def __init__(self, box: Reached, config: McpConfig | None = None) -> None:
+    def __init__(self, box: Runtime, config: McpConfig | None = None) -> None:
         self._box = box
         self._config = config or McpConfig()
         self._posted: tuple[StdioServerConfig, ...] = ()

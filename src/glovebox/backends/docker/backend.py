@@ -119,11 +119,6 @@ class DockerBackend:
         return await self._run(engine, spec, plan)
 
     async def attach(self, name: str) -> DockerSandbox:
-        """The box of that name.
-
-        Raises:
-            NoSuchBox: there is none.
-        """
         engine = await self._open()
         container = PREFIX + checked_name(name)
         try:
@@ -175,7 +170,6 @@ class DockerBackend:
             log.warning("Boxes of clients that are gone may be left over: %s", error)
 
     async def close(self) -> None:
-        """Close the connection to the engine. Boxes stay."""
         self._closing.set()
         if self._sweeping is not None:
             await self._sweeping

@@ -53,7 +53,6 @@ class DockerSandbox:
 
     @property
     def workspace(self) -> str:
-        """The path of the workspace, as the box sees it."""
         return self._container.labels.get(WORKSPACE, "/workspace")
 
     @property
@@ -75,11 +74,7 @@ class DockerSandbox:
         await self._do("pause", unless=("paused",))
 
     async def resume(self) -> None:
-        """Continue after `pause` or `stop`. After `stop` it has another address.
-
-        Raises:
-            BoxDied: it ends at once.
-        """
+        """Continue after `pause` or `stop`. After `stop` it has another address."""
         state = (await self._inspect()).state.status
         if state == "paused":
             await self._do("unpause", unless=("running",))
@@ -101,7 +96,6 @@ class DockerSandbox:
         await asyncio.to_thread(remove_layers, labels.get(LAYERS, ""), PREFIX + self.name)
 
     async def logs(self, *, follow: bool = False) -> AsyncGenerator[str, None]:
-        """The lines that the box has printed, to both streams."""
         query = {"stdout": "1", "stderr": "1", "follow": "1" if follow else "0"}
         try:
             async for line in log_lines(self._engine, self._id, query):

@@ -38,11 +38,6 @@ class ProcessBackend:
         return NAME
 
     async def start(self, spec: BoxSpec, report: ProgressReport) -> ProcessSandbox:
-        """Start a box.
-
-        Raises:
-            BackendError: it could not be started; the text says why and what to do.
-        """
         spec = await in_thread(complete_spec, spec)
         if spec.isolation:
             log.info("%s: %s", spec.name, bubblewrap.SHARED)
@@ -59,15 +54,10 @@ class ProcessBackend:
         return sandbox
 
     async def attach(self, name: str) -> ProcessSandbox:
-        """The box of that name; this client becomes its owner if the old one is gone.
-
-        Raises:
-            NoSuchBox: there is none.
-        """
+        """The box of that name; this client becomes its owner if the old one is gone."""
         return await in_thread(self._attach, name)
 
     async def boxes(self) -> list[BoxInfo]:
-        """All boxes of this user."""
         found = []
         for directory in await in_thread(self._records.directories):
             try:

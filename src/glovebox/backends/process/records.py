@@ -114,15 +114,12 @@ class BoxDirectory:
         Raises:
             NoSuchBox: it is gone.
         """
-        try:
-            descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
-        except (FileNotFoundError, NotADirectoryError):
-            raise self._gone() from None
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        with contextlib.ExitStack() as stack:
+            try:
+                stack.enter_context(_lock(self.path))
+            except (FileNotFoundError, NotADirectoryError):
+                raise self._gone() from None
             yield self.read()
-        finally:
-            os.close(descriptor)
 
     def _gone(self) -> NoSuchBox:
         return NoSuchBox(f"There is no box {self.name!r}.")
@@ -192,12 +189,18 @@ class BoxRecords:
     def _locked(self) -> Iterator[None]:
         """Lock against new directories: one without a record is then an orphan."""
         self.root.mkdir(0o700, parents=True, exist_ok=True)
-        descriptor = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        with _lock(self.root):
             yield
-        finally:
-            os.close(descriptor)
+
+
+@contextlib.contextmanager
+def _lock(directory: Path) -> Iterator[None]:
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def in_thread(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, T]:

@@ -35,7 +35,6 @@ class ProcessSandbox:
 
     @property
     def name(self) -> str:
-        """Its name, unique in its state directory."""
         return self._directory.name
 
     @property
@@ -44,7 +43,6 @@ class ProcessSandbox:
 
     @property
     def workspace(self) -> str:
-        """The path of the workspace, as the box sees it."""
         if self._record.spec.isolation:
             return self._record.spec.workspace_in_box
         return str(server_process.workspace_of(self._directory, self._record))
@@ -76,11 +74,6 @@ class ProcessSandbox:
         )
 
     async def start(self) -> None:
-        """Start it and wait until it answers.
-
-        Raises:
-            BackendError: it could not be started; the text says why.
-        """
         offset = await in_thread(self._spawn)
         limit = self._record.spec.start_limit
         try:
@@ -94,32 +87,20 @@ class ProcessSandbox:
         self._record = await in_thread(self._note, url)
 
     async def pause(self) -> None:
-        """Stop every process of it."""
         await in_thread(self._pause)
 
     async def resume(self) -> None:
-        """Continue, or start it again with the same workspace, name and key; after `stop` with new shells.
-
-        Raises:
-            NoSuchBox: it was deleted.
-        """
+        """Continue, or start it again with the same workspace, name and key; after `stop` with new shells."""
         if not await in_thread(self._go_on):
             await self.start()
 
     async def stop(self) -> None:
-        """End every process of it."""
         await in_thread(self._stop)
 
     async def delete(self) -> None:
-        """End it and remove its directory."""
         await in_thread(delete, self._directory)
 
     async def logs(self, *, follow: bool = False) -> AsyncIterator[str]:
-        """The lines that the server has printed.
-
-        Raises:
-            NoSuchBox: it was deleted.
-        """
         offset, rest = 0, b""
         while True:
             record = await in_thread(self._directory.read)

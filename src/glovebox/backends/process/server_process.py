@@ -31,42 +31,16 @@ _BUNDLE = "/opt/glovebox"
 _NEEDED = ("starlette", "uvicorn", "httptools", "python_multipart", "mcp_types")
 _OF_INTERPRETER = frozenset({"PYTHONPATH", "PYTHONHOME"})
 #: Variables of the client that a box does not inherit.
-_HOST_ONLY = frozenset(
-    {
-        "SESSION_API_KEY",
-        "GLOVEBOX_BACKEND",
-        "GLOVEBOX_BUNDLE",
-        "GLOVEBOX_HUB_KEY",
-        "GLOVEBOX_IMAGE",
-        "GLOVEBOX_SESSION",
-        "GLOVEBOX_URL",
-        "SANDBOX_VOLUME_OVERLAYS",
-    }
-)
+_HOST_ONLY = frozenset({
+    "SESSION_API_KEY", "GLOVEBOX_BACKEND", "GLOVEBOX_BUNDLE", "GLOVEBOX_HUB_KEY", "GLOVEBOX_IMAGE",
+    "GLOVEBOX_SESSION", "GLOVEBOX_URL", "SANDBOX_VOLUME_OVERLAYS",
+})  # fmt: skip
 #: Variables that an isolated box inherits besides its settings; others may be secrets.
-_HARMLESS = frozenset(
-    {
-        "PATH",
-        "PYTHONPATH",
-        "LANG",
-        "LANGUAGE",
-        "TZ",
-        "TERM",
-        "USER",
-        "LOGNAME",
-        "SHELL",
-        "SSL_CERT_FILE",
-        "SSL_CERT_DIR",
-        "REQUESTS_CA_BUNDLE",
-        "CURL_CA_BUNDLE",
-        "NODE_EXTRA_CA_CERTS",
-        "HTTP_PROXY",
-        "HTTPS_PROXY",
-        "NO_PROXY",
-        "ALL_PROXY",
-        "LOG_LEVEL",
-    }
-)
+_HARMLESS = frozenset({
+    "PATH", "PYTHONPATH", "LANG", "LANGUAGE", "TZ", "TERM", "USER", "LOGNAME", "SHELL", "SSL_CERT_FILE",
+    "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NODE_EXTRA_CA_CERTS", "HTTP_PROXY",
+    "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "LOG_LEVEL",
+})  # fmt: skip
 _HARMLESS_PREFIXES = ("LC_", "GLOVEBOX_PLUGIN_", "OTEL_")
 #: The directory of the VS Code server.
 VSCODE_SERVER = "GLOVEBOX_VSCODE"

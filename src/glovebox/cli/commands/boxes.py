@@ -11,8 +11,6 @@ from glovebox.cli.options import FAILED, USAGE, Commands, add_backend_argument, 
 if TYPE_CHECKING:
     from glovebox.client.backend import BoxInfo, Sandbox
 
-_EVERYWHERE = "all of them."
-
 LS_EXAMPLES = """\
 examples:
   glovebox ls                              the boxes of every backend
@@ -35,64 +33,48 @@ examples:
 """
 
 
-def add_command(commands: Commands) -> None:
-    """Add this command."""
-    _add_ls(commands)
-    _add_change(
-        commands,
-        "stop",
+#: The commands that change boxes: summary, description, examples.
+_CHANGES = {
+    "stop": (
         "end what runs in boxes",
-        STOP_EXAMPLES,
         "End everything that runs in boxes. Their files stay until the boxes are removed, and "
         "`glovebox resume` starts them again.",
-    )
-    remove = _add_change(
-        commands,
-        "rm",
+        STOP_EXAMPLES,
+    ),
+    "rm": (
         "remove boxes",
-        RM_EXAMPLES,
         "End boxes and remove what they leave, but no directory or volume that was given to them.",
-    )
-    remove.add_argument("--all", action="store_true", help="Every box of the backend, or of all.")
-    _add_change(
-        commands,
-        "pause",
+        RM_EXAMPLES,
+    ),
+    "pause": (
         "stop boxes for a while",
-        PAUSE_EXAMPLES,
         "Stop boxes for a while: they use no CPU, and go on with `glovebox resume`.",
-    )
-    _add_change(
-        commands,
-        "resume",
-        "let boxes go on after pause or stop",
         PAUSE_EXAMPLES,
+    ),
+    "resume": (
+        "let boxes go on after pause or stop",
         "Let boxes go on after `glovebox pause`, or start them again after `glovebox stop`.",
-    )
+        PAUSE_EXAMPLES,
+    ),
+}
 
 
-def _add_ls(commands: Commands) -> None:
-    parser = add_parser(
-        commands,
-        "ls",
-        help="list boxes",
-        description="List the boxes that are there, oldest first.",
-        examples=LS_EXAMPLES,
-    )
-    add_backend_argument(parser, default=_EVERYWHERE)
+def add_command(commands: Commands) -> None:
+    """Add these commands."""
+    description = "List the boxes that are there, oldest first."
+    parser = add_parser(commands, "ls", help="list boxes", description=description, examples=LS_EXAMPLES)
+    add_backend_argument(parser, default="all of them.")
     parser.add_argument("--names", action="store_true", help="Only their names, one per line.")
     parser.add_argument("--json", action="store_true", help="One JSON document in place of a table.")
     parser.set_defaults(run=ls)
-
-
-def _add_change(
-    commands: Commands, name: str, summary: str, examples: str, description: str
-) -> argparse.ArgumentParser:
-    parser = add_parser(commands, name, help=summary, description=description, examples=examples)
-    parser.add_argument("names", nargs="*" if name == "rm" else "+", metavar="BOX", help="Which boxes.")
-    add_backend_argument(parser, default=_EVERYWHERE)
-    parser.add_argument("--json", action="store_true", help="The names, as one JSON document.")
-    parser.set_defaults(run=change_boxes, all=False)
-    return parser
+    for name, (summary, description, examples) in _CHANGES.items():
+        parser = add_parser(commands, name, help=summary, description=description, examples=examples)
+        parser.add_argument("names", nargs="*" if name == "rm" else "+", metavar="BOX", help="Which boxes.")
+        add_backend_argument(parser, default="all of them.")
+        parser.add_argument("--json", action="store_true", help="The names, as one JSON document.")
+        if name == "rm":
+            parser.add_argument("--all", action="store_true", help="Every box of the backend, or of all.")
+        parser.set_defaults(run=change_boxes, all=False)
 
 
 def ls(arguments: argparse.Namespace) -> int:

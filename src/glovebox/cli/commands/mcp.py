@@ -27,24 +27,11 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 #: Settings that only mean something to a box behind HTTP.
-NOT_OFFERED = frozenset(
-    {
-        "port",
-        "host",
-        "insecure",
-        "session_api_key",
-        "max_upload_size",
-        "max_body_size",
-        "max_header_size",
-        "max_url_size",
-        "request_head_seconds",
-        "connections_per_peer",
-        "allowed_hosts",
-        "cors_origins",
-        "viewer_url_file",
-        "browsergym_eval_env",
-    }
-)
+NOT_OFFERED = frozenset({
+    "port", "host", "insecure", "session_api_key", "max_upload_size", "max_body_size", "max_header_size",
+    "max_url_size", "request_head_seconds", "connections_per_peer", "allowed_hosts", "cors_origins",
+    "viewer_url_file", "browsergym_eval_env",
+})  # fmt: skip
 
 EXAMPLES = """\
 Paste this into the configuration of an MCP client:

@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, AsyncExitStack, contextmanager
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 from glovebox import errors
@@ -30,12 +30,11 @@ from glovebox.integrations.openhands.boxes import ConversationBox, background
 from glovebox.integrations.openhands.config import Ports, box_name, box_spec, ignored_settings
 from glovebox.settings import host
 
-if TYPE_CHECKING:
-    from glovebox.integrations.openhands.api import HttpClient
 
-
-class GloveboxRuntime(ActionExecutionClient):
+class GloveboxRuntime(ActionExecutionClient):  # type: ignore[misc] # OpenHands is checked untyped
     """Runs the actions of OpenHands in a box of the backend GLOVEBOX_BACKEND."""
+
+    config: OpenHandsConfig
 
     def __init__(
         self,
@@ -303,7 +302,7 @@ def _translate_errors() -> Iterator[None]:
         raise _translate(error) from error
 
 
-class DirectSession(HttpSession):
+class DirectSession(HttpSession):  # type: ignore[misc]
     """A session that uses no proxy.
 
     OpenHands' own session obeys HTTP_PROXY even for this machine, whose loopback no proxy can reach.
@@ -320,6 +319,6 @@ class DirectSession(HttpSession):
 
 
 @cache
-def _client() -> HttpClient:
+def _client() -> http_client:
     # One for all sessions, as in OpenHands: a closed session can still be used.
     return http_client(trust_env=False)
