@@ -14,20 +14,7 @@ from glovebox.client.connection.retry import Lost, Patience
 from glovebox.decoding import convert, decode_json
 from glovebox.errors import BadAnswer
 from glovebox.protocol.base import Message
-from glovebox.protocol.events import (
-    ActionDisplay,
-    ActionFinished,
-    ActionOutput,
-    ActionStarted,
-    ActionState,
-    BrowserChanged,
-    CellState,
-    CommandFinished,
-    Event,
-    KernelChanged,
-    PluginChanged,
-    SessionChanged,
-)
+from glovebox.protocol.events import ActionState, CellState, Event
 from glovebox.protocol.streams import Missed, Reset
 
 #: Seconds until a box begins to answer.
@@ -130,14 +117,8 @@ Happening = Event | Missed | Reset | Other
 _KINDS: dict[str, type[Message]] = {
     "gap": Missed,
     "reset": Reset,
-    **{
-        kind.event: kind
-        for kind in (
-            ActionStarted, ActionOutput, ActionDisplay, ActionFinished, CommandFinished, SessionChanged,
-            KernelChanged, BrowserChanged, PluginChanged,
-        )
-    },
-}  # fmt: skip
+    **{kind.event: kind for kind in Event.__subclasses__()},
+}
 
 
 class EventStream(ItemStream[Happening]):

@@ -54,18 +54,9 @@ class GloveboxRuntime(ActionExecutionClient):  # type: ignore[misc] # OpenHands 
         self._held: ConversationBox | None = None
         self._is_headless = headless_mode
         super().__init__(
-            config,
-            event_stream,
-            llm_registry,
-            sid,
-            plugins,
-            env_vars,
-            status_callback,
-            attach_to_existing,
-            headless_mode,
-            user_id,
-            git_provider_tokens,
-        )
+            config, event_stream, llm_registry, sid, plugins, env_vars, status_callback, attach_to_existing,
+            headless_mode, user_id, git_provider_tokens,
+        )  # fmt: skip
 
     async def connect(self) -> None:
         """Start the box of this conversation, or connect to the existing one.
