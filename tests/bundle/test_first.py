@@ -16,7 +16,7 @@ from tests.support.waiting import LIMIT
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a first process")
 
-STAY = "from glovebox.cli import first; first.stay_behind()\n"
+STAY = "from glovebox.cli import pid1; pid1.stay_behind()\n"
 ORPHANS = """
 import os, sys, time
 for _ in range(20):
