@@ -18,8 +18,8 @@ import pathlib, sys, threading
 from glovebox.backends.process.records import BoxDirectory
 from glovebox.bundle import pythons
 from glovebox.box.terminal.survival import journal
-from glovebox.client.connection.answers import decoded, error_of
-from glovebox.client.connection.events import ServerSentEvent, happening
+from glovebox.client.connection.answers import decode, error_of
+from glovebox.client.connection.events import ServerSentEvent, decode_event
 from glovebox.json_codec import convert, decode_json, json_decoder, msgpack_decoder
 from glovebox.errors import GloveboxError
 from glovebox.protocol.actions import CmdRunAction
@@ -35,10 +35,10 @@ WAYS = [
     lambda: decode_observation({"observation": "run", "extras": {"command": "true"}}, [CmdOutputObservation]),
     lambda: journal.load(str(directory / "journal"), str(directory)),
     lambda: BoxDirectory(directory).read(),
-    lambda: decoded(b"{}", SessionInfo),
+    lambda: decode(b"{}", SessionInfo),
     lambda: error_of(500, {}, b'{"detail": "broken"}'),
-    lambda: happening(ServerSentEvent("state", b'{"command": "1"}', "1")),
-    lambda: happening(ServerSentEvent("output", b"{}", "1")),
+    lambda: decode_event(ServerSentEvent("state", b'{"command": "1"}', "1")),
+    lambda: decode_event(ServerSentEvent("output", b"{}", "1")),
     lambda: decode_json(b"[]", list[CommandInfo]),
     lambda: json_decoder(pythons.Python),
     lambda: convert({}, WindowTold),

@@ -150,7 +150,7 @@ class GloveboxClient(HostClient):
         local = {PROCESS: BoxSpec(), BUBBLEWRAP: BoxSpec(isolation="bubblewrap")}
         self._specs = {kind: ("process", spec) for kind, spec in local.items()}
         self._specs |= {CONTAINER: ("docker", docker), POOL: ("docker", docker)}
-        self._make_pool: Any = lambda: WarmPool(registry.backend("docker", host.load()), docker, 1)
+        self._make_pool: Any = lambda: WarmPool(registry.open_backend("docker", host.load()), docker, 1)
         self._pool: Any = None
 
     async def prepare(self, kind: str) -> None:

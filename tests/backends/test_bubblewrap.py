@@ -19,8 +19,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from glovebox.backends.process.bubblewrap import SHARED
-from glovebox.client.backend import Sandbox, Silent
-from glovebox.client.progress import Reporter
+from glovebox.client.backend import Reporter, Sandbox, Silent
 from glovebox.client.spec import Mount
 from glovebox.errors import BadSpec, NotSupported
 from tests.backends.conftest import CLIENT, PROCESS, ROOT, Place, client_of, killed, run, started

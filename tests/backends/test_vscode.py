@@ -34,6 +34,8 @@ from glovebox.errors import (
     WindowLost,
     WindowPaused,
 )
+from glovebox.integrations.openhands.microagents import get_microagents_from_selected_repo
+from glovebox.integrations.openhands.repository import initialize_repository
 from glovebox.protocol.actions import CmdRunAction
 from glovebox.protocol.events import Output
 from glovebox.protocol.observations import CmdOutputObservation, ErrorObservation
@@ -183,7 +185,7 @@ async def test_a_repository_is_cloned_set_up_and_compared(
     git = "git init -q -b main && git add . && git commit -qm first"
     await asyncio.to_thread(subprocess.run, git, shell=True, cwd=origin, check=True)
     async with runtime(hub) as box:
-        assert await box.initialize_repository(url=str(origin)) == "thing"
+        assert await initialize_repository(box, url=str(origin)) == "thing"
         assert (await box.run("echo $SET_UP; pwd")).content == f"yes\n{project}/thing"
         assert (project / "thing/.git/hooks/pre-commit").exists()
         (project / "thing/a.txt").write_text("after\n")
@@ -192,7 +194,7 @@ async def test_a_repository_is_cloned_set_up_and_compared(
         assert [(one.status, one.path) for one in changes] == [("M", "a.txt")]
         diff = await box.get_git_diff("a.txt", str(project / "thing"))
         assert (diff.original, diff.modified) == ("before", "after")
-        agents = await box.get_microagents_from_selected_repo("owner/thing")
+        agents = await get_microagents_from_selected_repo(box, "owner/thing")
         assert [(one.name, one.content) for one in agents] == [("repo", "Be kind.")]
 
 

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import AsyncIterator
 
 from glovebox import Runtime
-from glovebox.client.progress import StatusCallback
+from glovebox.client.backend import StatusCallback
 from tests.support.running import RunningBox
 
 

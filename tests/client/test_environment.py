@@ -4,8 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from glovebox.client.chores import add_env_vars, set_git_identity, setup_initial_env
+from glovebox.client.shell import add_env_vars
 from glovebox.errors import ClientError
+from glovebox.integrations.openhands.repository import set_git_identity, setup_initial_env
 from tests.client.asked import connected
 from tests.support.running import RunningBox, running_box
 
@@ -108,7 +109,7 @@ async def test_a_failure_names_the_variables_and_not_their_values(own_box: Runni
 
 async def test_a_new_box_gets_variables_of_both_kinds_and_a_git_identity(own_box: RunningBox) -> None:
     async with connected(own_box) as runtime:
-        await setup_initial_env(runtime, {"one": "1"}, {"two": "2"}, jupyter=False)
+        await setup_initial_env(runtime, {"one": "1"}, {"two": "2"})
         assert own_box.run("echo $ONE$TWO").strip() == "12"
         identity = "git config --global user.name; git config --global user.email"
         assert own_box.run(identity).split() == ["openhands", "openhands@all-hands.dev"]

@@ -351,7 +351,6 @@ async def test_what_the_host_reaches_in_a_box_is_told(box: RunningBox) -> None:
         assert runtime.web_hosts == {"http://127.0.0.1:1": 8080}
         assert await runtime.vscode_url() is None  # this box serves none
         assert runtime.session_api_key == box.key
-        assert runtime.additional_agent_instructions == ""
     assert "0123456789" not in repr(backend.sandbox.address)
 
 

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from glovebox.client.connection.events import Other, happening
-from glovebox.client.connection.sse import EventParser, ServerSentEvent
+from glovebox.client.connection.events import EventParser, Other, ServerSentEvent, decode_event
 from glovebox.client.connection.streaming import ActionStream
 from glovebox.client.runtime import Runtime
 from glovebox.errors import BadAnswer, UnsupportedAction
@@ -272,8 +271,8 @@ def test_an_event_without_end_is_not_held_for_ever() -> None:
 
 
 def test_events_of_other_versions_are_passed_on_and_nonsense_is_not() -> None:
-    assert happening(ServerSentEvent("later", b'{"a":1}')) == Other(kind="later", data={"a": 1})
-    assert happening(ServerSentEvent("gap", b'{"missed":3}')) == Missed(missed=3)
+    assert decode_event(ServerSentEvent("later", b'{"a":1}')) == Other(kind="later", data={"a": 1})
+    assert decode_event(ServerSentEvent("gap", b'{"missed":3}')) == Missed(missed=3)
     for told in (
         ServerSentEvent("output", b"{}"),
         ServerSentEvent("state", b"[]"),
@@ -281,4 +280,4 @@ def test_events_of_other_versions_are_passed_on_and_nonsense_is_not() -> None:
         ServerSentEvent("output", b"\xff"),
     ):
         with pytest.raises(BadAnswer):
-            happening(told)
+            decode_event(told)

@@ -18,8 +18,7 @@ from openhands.runtime.impl.action_execution.action_execution_client import Acti
 from openhands.utils.async_utils import call_async_from_sync
 from tenacity import wait_none
 
-from glovebox.openhands.config import box_name, box_spec
-from glovebox.openhands.ports import Ports
+from glovebox.integrations.openhands.config import Ports, box_name, box_spec
 
 Make = Callable[..., tuple[Any, list[str]]]
 LIMIT = 60

@@ -1,4 +1,4 @@
-"""The owner of a box: the process that started it. Boxes of clients that have ended can be removed."""
+"""The process that started a box, and whether it is gone."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
 
 def this_process() -> str:
-    """A name that no other process has, on any machine: machine, boot, pid namespace, pid, time of start."""
+    """A unique name of this process: machine, boot, pid namespace, pid, time of start."""
     pid = os.getpid()
     return f"{_machine()}:{_boot()}:{_namespace()}:{pid}:{start_of(pid)}"
 
 
 def is_gone(owner: str) -> bool | None:
-    """Whether a process that `this_process` has named is there no more; None if it cannot be known here."""
+    """Whether the process of that name has ended; None if it cannot be known here."""
     match owner.split(":"):
         case [machine, boot, namespace, pid, start] if pid.isdigit():
             if machine != _machine() or namespace != _namespace():
@@ -30,7 +30,7 @@ def is_gone(owner: str) -> bool | None:
 
 
 def start_of(pid: int) -> str | None:
-    """The start time of a process, which identifies it together with its id; None if it has ended."""
+    """The start time of a process, which tells apart processes of the same pid; None if it has ended."""
     try:
         process = Process(pid, read_stat(pid))
     except (FileNotFoundError, ProcessLookupError):
@@ -49,7 +49,7 @@ def _start_elsewhere(pid: int) -> str | None:
 
 
 def _machine() -> str:
-    """The machine; hashed, as its id is not everybody's business."""
+    """The machine, hashed, because its id is confidential."""
     named = f"{_read(_MACHINE_ID)} {platform.node()}"
     return hashlib.sha256(named.encode()).hexdigest()[:16]
 

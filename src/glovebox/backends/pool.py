@@ -1,4 +1,4 @@
-"""Boxes that are started before anybody asks for them."""
+"""A pool of boxes that are started in advance."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ log = logging.getLogger(__name__)
 
 
 class WarmPool:
-    """Keeps some boxes of one kind ready, and hands them out as a backend does.
+    """A backend that keeps boxes of one spec ready.
 
-    A box has its name, its key and its labels from its start, so only who asks for the very spec of the pool
-    gets one of them; anything else is started as it is asked for. It ends what nobody has got when it is
-    closed; what a client that was killed had ready is swept like any other box.
+    A box has its name, key and labels from its start, so only a start with the spec of the pool gets a warm
+    box; others are started by the backend. Closing the pool deletes its unused boxes; those of a killed
+    client are swept like any other box.
     """
 
     def __init__(self, backend: Backend, spec: BoxSpec, size: int) -> None:
-        """`spec` is what all boxes of the pool are like: without a name, a key or a fixed port.
+        """`spec` is that of all boxes of the pool: without a name, a key or a fixed port.
 
         Raises:
-            BadSpec: only one box could be like that.
+            BadSpec: it has one of these.
         """
         if spec.name or spec.key or spec.port or any(spec.ports.values()):
             raise BadSpec("The boxes of a pool cannot share a name, a key or a port: leave them open.")
@@ -38,7 +38,7 @@ class WarmPool:
         self._backend = backend
         self._spec = spec
         self._size = size
-        #: Boxes that are ready or will be, the oldest first.
+        #: Boxes that are ready or starting, the oldest first.
         self._warm: deque[asyncio.Task[Sandbox]] = deque()
         self._closed = False
 
@@ -53,73 +53,62 @@ class WarmPool:
 
     @property
     def name(self) -> str:
-        """That of the backend behind it."""
         return self._backend.name
 
     @property
     def ready(self) -> int:
-        """How many boxes can be handed out at once."""
+        """The number of boxes that are ready."""
         return sum(_is_ready(task) for task in self._warm)
 
     def fill(self) -> None:
-        """Begin to start what is missing."""
+        """Start the missing boxes in the background."""
         while len(self._warm) < self._size and not self._closed:
             self._warm.append(asyncio.create_task(self._backend.start(self._spec, Silent())))
 
     async def start(self, spec: BoxSpec, report: ProgressReport) -> Sandbox:
-        """Hand out a box that is ready or will soon be, or start one if none can be like that.
-
-        Raises:
-            BackendError: it cannot be; the text says why and what to do.
-        """
+        """Return a warm box if the spec is that of the pool, else start one."""
         for _ in range(self._size):
             if not self._warm or not self._fits(spec):
                 break
             task = self._warm.popleft()
             self.fill()
-            sandbox = await self._got(task)
+            sandbox = await self._result(task)
             if sandbox is None:
                 continue
             if (await sandbox.info()).state == "running":
                 return sandbox
-            await sandbox.delete()  # it has died while it was waiting
+            await sandbox.delete()  # it has died meanwhile
         return await self._backend.start(spec, report)
 
-    async def _got(self, task: asyncio.Task[Sandbox]) -> Sandbox | None:
-        """The box that a task starts, or None if it cannot be."""
+    async def _result(self, task: asyncio.Task[Sandbox]) -> Sandbox | None:
+        """The box of a task, or None if it could not be started."""
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
             if task.cancelled():  # the pool was closed
                 return None
-            self._warm.appendleft(task)  # who asked for it has gone; it is for the next one
+            self._warm.appendleft(task)  # the caller was cancelled; the next one gets the box
             raise
         except GloveboxError as error:
             log.warning("a box of the pool could not be started: %s", error)
             return None
 
     async def attach(self, name: str) -> Sandbox:
-        """The box of that name, whoever started it.
-
-        Raises:
-            NoSuchBox: there is none.
-        """
         return await self._backend.attach(name)
 
     async def boxes(self) -> list[BoxInfo]:
-        """All boxes of the backend behind it, also those that are ready."""
+        """All boxes of the backend, also those that are ready."""
         return await self._backend.boxes()
 
     async def sweep(self) -> list[str]:
-        """Remove boxes whose client is gone and that are not to be kept; their names."""
         return await self._backend.sweep()
 
     async def close(self) -> None:
-        """End what nobody has got, and close the backend. Idempotent."""
+        """Delete unused boxes, and close the backend. Idempotent."""
         self._closed = True
         warm, self._warm = list(self._warm), deque()
         for task in warm:
-            task.cancel()  # which ends one that is being started
+            task.cancel()  # which also ends a start
         if warm:
             await asyncio.wait(warm)
         await asyncio.gather(*(task.result().delete() for task in warm if _is_ready(task)))

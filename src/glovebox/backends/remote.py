@@ -1,46 +1,95 @@
-"""A box that somebody else has started, at an address."""
+"""A box at an address, started elsewhere."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
+from typing import ClassVar
 from urllib.parse import urlsplit
 
 import msgspec
 
-from glovebox.backends.external import FoundSandbox, refuse_wishes
-from glovebox.backends.readiness import until_alive
+from glovebox.backends.startup import wait_until_alive
 from glovebox.client.backend import Address, BoxInfo, ProgressReport
+from glovebox.client.connection.retry import PATIENCE
 from glovebox.client.spec import BoxSpec
-from glovebox.errors import BadAnswer, BadSpec, BoxUnreachable, DeadlineExceeded, NoSuchBox
+from glovebox.errors import BadAnswer, BadSpec, BoxUnreachable, DeadlineExceeded, NoSuchBox, NotSupported
 from glovebox.json_codec import decode_json
 from glovebox.protocol.base import Message
 from glovebox.settings.host import HostSettings
 
 NAME = "remote"
-#: What cannot be had of a box that is there already.
+#: Fields that cannot be chosen for an existing box.
 _SETTLED = (
-    "image",
-    "build",
-    "workspace",
-    "volumes",
-    "user",
-    "arguments",
-    "memory",
-    "cpus",
-    "pids",
-    "network",
-    "networks",
-    "runtime",
-    "isolation",
-    "ports",
-)
-#: A shell of its own, which begins in the workspace, wherever the main one has gone.
+    "image", "build", "workspace", "volumes", "user", "arguments", "memory", "cpus", "pids", "network",
+    "networks", "runtime", "isolation", "ports",
+)  # fmt: skip
+#: A separate shell, which begins in the workspace whatever the directory of the main one is.
 _WHERE = b'{"action": {"action": "run", "args": {"command": "pwd", "is_static": true}, "timeout": 30}}'
 _WHERE_LIMIT = 40.0
-#: How long a box may take to say how it is, and to be there again.
+#: Seconds for a box to describe itself, and to answer again.
 _INFO_LIMIT = 5.0
 _RESUME_LIMIT = 120.0
+
+
+class ExternalSandbox:
+    """A box that was started elsewhere: it is used, never ended."""
+
+    #: Why it cannot be paused or stopped and has no log here, with what to do instead.
+    no_pause: ClassVar[str]
+    no_stop: ClassVar[str]
+    no_logs: ClassVar[str]
+
+    async def pause(self) -> None:
+        raise NotSupported(self.no_pause)
+
+    async def stop(self) -> None:
+        raise NotSupported(self.no_stop)
+
+    async def delete(self) -> None:
+        """It stays: its owner decides when it ends."""
+
+    async def logs(self, *, follow: bool = False) -> AsyncIterator[str]:
+        raise NotSupported(self.no_logs)
+        yield ""
+
+
+def refuse_fields(spec: BoxSpec, settled: Iterable[str], which: str) -> None:
+    """Refuse fields of a spec that only the owner of a box can choose.
+
+    Raises:
+        NotSupported: one of them is set.
+    """
+    for field in settled:
+        if getattr(spec, field):
+            raise NotSupported(
+                f"{which} is what it is: {field} cannot be chosen. "
+                "Leave it out, or start a box with another backend."
+            )
+
+
+async def send(
+    address: Address,
+    method: str,
+    path: str,
+    *,
+    query: Mapping[str, str] | None = None,
+    body: bytes | None = None,
+    limit: float,
+    patience: float = PATIENCE,
+) -> bytes:
+    """The response to one request on a connection of its own.
+
+    Raises:
+        GloveboxError: the box refused, or did not answer in time; its class says why.
+    """
+    from glovebox.client.connection.http import Connection
+
+    connection = Connection(address, patience=patience)
+    try:
+        return await connection.request(method, path, query=query, body=body, limit=limit)
+    finally:
+        await connection.close()
 
 
 class _Where(Message):
@@ -51,7 +100,7 @@ class _About(Message):
     uptime: float
 
 
-class RemoteSandbox(FoundSandbox):
+class RemoteSandbox(ExternalSandbox):
     """A box at an address."""
 
     no_pause = "A box at an address cannot be paused from here. Ask whoever started it."
@@ -73,26 +122,19 @@ class RemoteSandbox(FoundSandbox):
 
     @property
     def workspace(self) -> str:
-        """The path of the workspace, as the box sees it."""
         return self._workspace
 
     @property
     def ports(self) -> Mapping[int, str]:
-        """Nothing is known of other ports."""
         return {}
 
     async def info(self) -> BoxInfo:
-        from glovebox.client.connection.http import Connection
-
-        connection = Connection(self._address)
         try:
-            about = decode_json(await connection.request("GET", "/server_info", limit=_INFO_LIMIT), _About)
+            about = decode_json(await send(self._address, "GET", "/server_info", limit=_INFO_LIMIT), _About)
         except (BoxUnreachable, DeadlineExceeded):
             return BoxInfo(name=self.name, backend=NAME, state="missing", keep=True)
         except msgspec.MsgspecError as error:
             raise BadAnswer(f"What answers at {self._address.url} is not a box.") from error
-        finally:
-            await connection.close()
         return BoxInfo(
             name=self.name,
             backend=NAME,
@@ -104,8 +146,8 @@ class RemoteSandbox(FoundSandbox):
         )
 
     async def resume(self) -> None:
-        """Wait until it answers, if somebody has restarted it."""
-        await until_alive(self._address, _RESUME_LIMIT, _never)
+        """Wait until it answers: it may be restarting."""
+        await wait_until_alive(self._address, _RESUME_LIMIT, _never)
 
 
 class RemoteBackend:
@@ -119,23 +161,14 @@ class RemoteBackend:
         return NAME
 
     async def start(self, spec: BoxSpec, report: ProgressReport) -> RemoteSandbox:
-        """Wait until the box answers. Its plugins, its browser and its variables are what they are.
-
-        Raises:
-            BadSpec: there is no address, or what it is called is none.
-            NotSupported: something is wanted that only whoever starts a box can give it.
-        """
-        refuse_wishes(spec, _SETTLED, f"The box at {self._address.url}")
+        """Wait until the box answers. Its plugins, its browser and its variables are what they are."""
+        refuse_fields(spec, _SETTLED, f"The box at {self._address.url}")
         self._check()
-        await until_alive(self._address, spec.start_limit, _never)
+        await wait_until_alive(self._address, spec.start_limit, _never)
         return RemoteSandbox(self._address, await self._workspace())
 
     async def attach(self, name: str) -> RemoteSandbox:
-        """The box, by its host and port or its whole address.
-
-        Raises:
-            NoSuchBox: it has another name, or does not answer.
-        """
+        """The box, by its host and port or its whole address."""
         self._check()
         own = RemoteSandbox(self._address, "").name
         if name not in ("", own, self._address.url):
@@ -153,7 +186,7 @@ class RemoteBackend:
         return [info] if info.state == "running" else []
 
     async def sweep(self) -> list[str]:
-        """Nothing here is ours to remove."""
+        """External boxes are not removed."""
         return []
 
     async def close(self) -> None: ...
@@ -167,18 +200,12 @@ class RemoteBackend:
             )
 
     async def _workspace(self) -> str:
-        """Where the box has its workspace; this also shows whether the key fits.
+        """The path of the workspace; this also checks the key.
 
         Raises:
             GloveboxError: the box refused; its class says why.
         """
-        from glovebox.client.connection.http import Connection
-
-        connection = Connection(self._address)
-        try:
-            answer = await connection.request("POST", "/execute_action", body=_WHERE, limit=_WHERE_LIMIT)
-        finally:
-            await connection.close()
+        answer = await send(self._address, "POST", "/execute_action", body=_WHERE, limit=_WHERE_LIMIT)
         try:
             return decode_json(answer, _Where).content.strip()
         except msgspec.MsgspecError as error:
@@ -186,4 +213,4 @@ class RemoteBackend:
 
 
 async def _never() -> None:
-    """Nobody here would know that it died."""
+    """The end of an external box cannot be observed."""

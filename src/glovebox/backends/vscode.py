@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from glovebox.backends.external import FoundSandbox, refuse_wishes
+from glovebox.backends.remote import ExternalSandbox, refuse_fields, send
 from glovebox.client.backend import Address, BoxInfo, ProgressReport, State
 from glovebox.client.connection.retry import Lost
 from glovebox.client.spec import BoxSpec
@@ -34,26 +34,11 @@ from glovebox.protocol.window import Window, WindowStatus
 from glovebox.settings.host import HostSettings
 
 NAME = "vscode"
-#: What cannot be had of a window that is there already.
+#: Fields that cannot be chosen for a window.
 _SETTLED = (
-    "image",
-    "build",
-    "volumes",
-    "plugins",
-    "browser",
-    "user",
-    "arguments",
-    "key",
-    "memory",
-    "cpus",
-    "pids",
-    "network",
-    "networks",
-    "runtime",
-    "isolation",
-    "ports",
-    "port",
-)
+    "image", "build", "volumes", "plugins", "browser", "user", "arguments", "key", "memory", "cpus", "pids",
+    "network", "networks", "runtime", "isolation", "ports", "port",
+)  # fmt: skip
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _DISCOVER = "/api/vscode/discover"
 _HUB_LIMIT = 10.0
@@ -66,7 +51,7 @@ _STATES: dict[WindowStatus, State] = {
     "paused": "paused",
     "away": "starting",
 }
-#: What is said of a window that cannot be used right now.
+#: Why a window cannot be used right now.
 _UNUSABLE: dict[WindowStatus, str] = {
     "waiting": "it has registered and not connected yet: try again in a moment",
     "unresponsive": "it is connected, but does not answer: look at it, or reload it",
@@ -89,7 +74,7 @@ class _Ran(Message):
     extras: dict[str, Any]
 
 
-class WindowSandbox(FoundSandbox):
+class WindowSandbox(ExternalSandbox):
     """A window as a box."""
 
     no_pause = 'A VS Code window is paused by its user only: run "Glovebox: Pause Agent" in the window.'
@@ -102,22 +87,21 @@ class WindowSandbox(FoundSandbox):
 
     @property
     def name(self) -> str:
-        """What the hub calls the window."""
+        """The id of the window in the hub."""
         return self._window.id
 
     @property
     def address(self) -> Address:
-        """Where it answers: below the hub's address, with the hub's key."""
+        """An address below that of the hub, with the hub's key."""
         return Address(url=self._hub.address.url + self._window.path, key=self._hub.address.key)
 
     @property
     def workspace(self) -> str:
-        """The first folder of the window."""
         return self._window.folders[0].path if self._window.folders else "/"
 
     @property
     def ports(self) -> Mapping[int, str]:
-        """What listens there is on the machine of the window already."""
+        """Programs listen on the machine of the window already."""
         return {}
 
     async def info(self) -> BoxInfo:
@@ -127,14 +111,10 @@ class WindowSandbox(FoundSandbox):
             found = []
         if not found:
             return BoxInfo(name=self.name, backend=NAME, state="missing", keep=True)
-        return described(found[0], self._hub.address.url)
+        return box_info(found[0], self._hub.address.url)
 
     async def resume(self) -> None:
-        """Nothing, if it can be used.
-
-        Raises:
-            NotSupported: it cannot, and only its user can change that.
-        """
+        """Nothing, if it can be used."""
         found = await self._hub.windows(id=self.name)
         if not found:
             raise NotSupported(f"The VS Code window {self.name} is gone. {_CONNECT}")
@@ -153,29 +133,25 @@ class VSCodeBackend:
         return NAME
 
     async def start(self, spec: BoxSpec, report: ProgressReport) -> WindowSandbox:
-        """The window that is meant: the one there is, or the one with that workspace or name.
+        """The only window, or the one with that workspace or name.
 
         Raises:
             NoHub: no hub answers.
             NoWindow: no window fits, or it cannot be used right now.
             SeveralWindows: more than one does.
-            NotSupported: something is wanted that a window cannot be.
-            BadSpec: a variable cannot have that name.
+            NotSupported: a field cannot be chosen for a window.
+            BadSpec: the name of a variable is not valid.
         """
-        refuse_wishes(spec, _SETTLED, "A VS Code window")
+        refuse_fields(spec, _SETTLED, "A VS Code window")
         exports = _exports(spec.env)
         hub = await self._hub()
-        sandbox = WindowSandbox(hub, await asyncio.to_thread(_chosen, await hub.windows(), spec))
+        sandbox = WindowSandbox(hub, await asyncio.to_thread(_choose, await hub.windows(), spec))
         if exports:
             await _run(sandbox.address, exports)
         return sandbox
 
     async def attach(self, name: str) -> WindowSandbox:
-        """The window with that id, or the only one with that workspace.
-
-        Raises:
-            NoSuchBox: there is none.
-        """
+        """The window with that id, or the only one with that workspace."""
         try:
             hub = await self._hub()
             windows = await hub.windows()
@@ -192,14 +168,14 @@ class VSCodeBackend:
         """The windows of the hub, the oldest first; none if no hub was named and none runs."""
         try:
             hub = await self._hub()
-            return [described(window, hub.address.url) for window in await hub.windows()]
+            return [box_info(window, hub.address.url) for window in await hub.windows()]
         except NoHub:
             if self._settings.hub_url:
                 raise
             return []
 
     async def sweep(self) -> list[str]:
-        """Nothing here is ours to remove."""
+        """Windows are not removed."""
         return []
 
     async def close(self) -> None: ...
@@ -207,7 +183,7 @@ class VSCodeBackend:
     async def _hub(self) -> _Hub:
         url, key = self._settings.hub_url.rstrip("/"), self._settings.hub_key
         if not (url and key):
-            left = await asyncio.to_thread(self._left)
+            left = await asyncio.to_thread(self._read_hub_file)
             if left is None and not url:
                 raise NoHub(
                     "No hub for VS Code windows runs on this machine. Start one: glovebox hub. "
@@ -217,8 +193,8 @@ class VSCodeBackend:
                 url, key = left.url.rstrip("/"), key or left.key
         return _Hub(Address(url=url, key=key))
 
-    def _left(self) -> _HubFile | None:
-        """What the hub of this machine has left for its user's programs. Blocks."""
+    def _read_hub_file(self) -> _HubFile | None:
+        """The file of the hub on this machine. Blocks."""
         path = self._settings.hub_file
         try:
             return decode_json(path.read_bytes(), _HubFile)
@@ -231,23 +207,20 @@ class VSCodeBackend:
 
 
 class _Hub:
-    """A hub, asked over HTTP."""
+    """The client of a hub."""
 
     def __init__(self, address: Address) -> None:
         self.address = address
 
     async def windows(self, **query: str) -> list[Window]:
-        """The windows that it knows.
+        """Its windows.
 
         Raises:
-            NoHub: it does not answer, or is none.
+            NoHub: no hub answers.
             InvalidKey: it wants another key.
         """
-        from glovebox.client.connection.http import Connection
-
-        connection = Connection(self.address, patience=0)
         try:
-            answer = await connection.request("GET", _DISCOVER, query=query, limit=_HUB_LIMIT)
+            answer = await send(self.address, "GET", _DISCOVER, query=query, limit=_HUB_LIMIT, patience=0)
             return decode_json(answer, list[Window])
         except InvalidKey as error:
             raise InvalidKey(
@@ -261,12 +234,10 @@ class _Hub:
             ) from error
         except (GloveboxError, msgspec.DecodeError) as error:
             raise NoHub(f"What answers at {self.address.url} is no hub: {error}") from error
-        finally:
-            await connection.close()
 
 
-def described(window: Window, hub: str) -> BoxInfo:
-    """A window, as a box is listed."""
+def box_info(window: Window, hub: str) -> BoxInfo:
+    """The description of a window as a box."""
     return BoxInfo(
         name=window.id,
         backend=NAME,
@@ -279,8 +250,8 @@ def described(window: Window, hub: str) -> BoxInfo:
     )
 
 
-def _chosen(windows: list[Window], spec: BoxSpec) -> Window:
-    """The window that is meant. Blocks: paths are looked at."""
+def _choose(windows: list[Window], spec: BoxSpec) -> Window:
+    """The window for a spec. Blocks."""
     if not windows:
         raise NoWindow(f"No VS Code window is connected to the hub. {_CONNECT}")
     fitting, wanted = windows, ""
@@ -324,36 +295,31 @@ def _listed(windows: list[Window]) -> str:
 
 
 def _exports(env: Mapping[str, str]) -> str:
-    """What gives the main shell of a window its variables."""
-    from glovebox.client.shell import quoted
+    """The command that sets variables in the main shell."""
+    from glovebox.client.shell import quote_word
 
     for name in env:
         if not _VARIABLE.fullmatch(name):
             raise BadSpec(f"{name!r} cannot name a variable: use letters, digits and underscores.")
-    return " ".join(f"export {name}={quoted(value)};" for name, value in env.items())
+    return " ".join(f"export {name}={quote_word(value)};" for name, value in env.items())
 
 
 async def _run(address: Address, command: str) -> None:
-    """Run a command of our own in the main shell of a window.
+    """Run a command in the main shell of a window.
 
     Raises:
-        BackendError: it could not be.
-        WindowError: the window cannot be asked.
+        BackendError: it failed.
+        WindowError: the window does not answer.
     """
-    from glovebox.client.connection.http import Connection
-
     args = {"command": command, "blocking": True, "hidden": True}
     action = {"action": "run", "args": args, "timeout": _EXPORT_LIMIT}
     body = msgspec.json.encode({"action": action})
-    connection = Connection(address)
     try:
-        answer = await connection.request("POST", "/execute_action", body=body, limit=_EXPORT_LIMIT + 5)
+        answer = await send(address, "POST", "/execute_action", body=body, limit=_EXPORT_LIMIT + 5)
         ran = decode_json(answer, _Ran)
     except msgspec.DecodeError as error:
         raise BadAnswer(f"What answers at {address.url} is no window.") from error
     except Lost as error:
         raise NoHub(str(error)) from error
-    finally:
-        await connection.close()
     if ran.extras.get("metadata", {}).get("exit_code") != 0:
         raise BackendError(f"The variables could not be set in the VS Code window: {ran.content}")

@@ -1,35 +1,31 @@
-"""Backends and boxes by their names, for commands; and what a command that fails says."""
+"""Backends and boxes by name, for commands; the box that a command works in; the exit status of failures."""
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import contextlib
-import dataclasses
-from collections.abc import AsyncIterator, Coroutine
+import importlib
+import signal
+from collections.abc import AsyncIterator, Coroutine, Iterator
 from typing import TYPE_CHECKING, Any
 
-from glovebox.cli import engines
-from glovebox.cli.console import say
-from glovebox.cli.options import FAILED, USAGE
-from glovebox.errors import BackendError, BadSpec, GloveboxError, NoSuchBox, SettingsError
+from glovebox.cli.console import Progress, say
+from glovebox.cli.options import FAILED, INTERRUPTED, TERMINATED, USAGE, spec_of
+from glovebox.errors import BackendError, BadSpec, EngineUnavailable, GloveboxError, NoSuchBox, SettingsError
 from glovebox.settings import host
 
 if TYPE_CHECKING:
     from glovebox.client.backend import Backend, BoxInfo, Sandbox
+    from glovebox.client.runtime import Runtime
+    from glovebox.client.spec import BoxSpec
     from glovebox.settings.host import HostSettings
 
-ALL = "all"
-INTERRUPTED = 130
-TERMINATED = 143
-
-
-def settings() -> HostSettings:
-    """What the environment says."""
-    return host.load()
+_EVERYWHERE = ("", "all")
 
 
 def finish(work: Coroutine[Any, Any, int]) -> int:
-    """The exit status of a command, which says what went wrong in a sentence."""
+    """Run a command to its exit status; a failure is printed as a sentence."""
     try:
         return asyncio.run(work)
     except (BadSpec, SettingsError) as error:
@@ -44,83 +40,146 @@ def finish(work: Coroutine[Any, Any, int]) -> int:
         return TERMINATED
 
 
-def chosen(flag: str, settings: HostSettings, *, aloud: bool = True) -> str:
-    """The backend to start boxes in: the flag, the environment's, or what this machine has."""
-    if flag or settings.backend:
-        return flag or settings.backend
-    found = "docker" if engines.is_usable(settings) else "process"
-    if aloud:
-        why = "a container engine answers" if found == "docker" else "no container engine answers"
-        say(f"using the backend {found}, as {why} (--backend, GLOVEBOX_BACKEND)")
-    return found
-
-
-@contextlib.asynccontextmanager
-async def backend(name: str, settings: HostSettings) -> AsyncIterator[Backend]:
-    """A backend by its name, or the one behind an address.
+async def choose(flag: str, settings: HostSettings) -> tuple[Backend, str]:
+    """The backend of the flag or the environment, else the default one, with the reason for the choice.
 
     Raises:
-        NoSuchBackend: nothing is called so.
+        NoSuchBackend: there is none of that name.
     """
     from glovebox.client import registry
 
-    if name.startswith(("http://", "https://")):
-        name, settings = "remote", dataclasses.replace(settings, url=name)
-    opened = registry.backend(name, settings)
-    try:
-        yield opened
-    finally:
-        await opened.close()
-
-
-def places(flag: str, settings: HostSettings) -> list[str]:
-    """The backends to look for boxes in: the one that is named, or all that can have some."""
-    from glovebox.client import registry
-
-    if flag and flag != ALL:
-        return [flag]
-    absent = set()
-    if not settings.url:
-        absent.add("remote")
-    if not engines.is_usable(settings):
-        absent.add("docker")
-    return [name for name in registry.names() if name not in absent]
+    if flag or settings.backend:
+        return registry.open_backend(flag or settings.backend, settings), ""
+    backend, missing = await registry.open_default(settings)
+    why = "no container engine answers" if missing else "a container engine answers"
+    return backend, f"using the backend {backend.name}, as {why} (--backend, GLOVEBOX_BACKEND)"
 
 
 async def boxes(flag: str, settings: HostSettings) -> list[BoxInfo]:
-    """All boxes in a backend, or in all of them; a backend that fails is told of, if it was not named."""
+    """All boxes of a backend, or of all of them; the failure of one that was not named is only printed."""
 
-    async def listed(place: str) -> list[BoxInfo]:
+    async def list_boxes(place: str) -> list[BoxInfo]:
         try:
-            async with backend(place, settings) as opened:
-                return await opened.boxes()
+            async with _opened(place, settings) as backend:
+                return await backend.boxes()
         except BackendError as error:
-            if flag not in ("", ALL):
+            if flag not in _EVERYWHERE:
                 raise
-            say(f"{place}: {error}")
+            if not isinstance(error, EngineUnavailable):
+                say(f"{place}: {error}")
             return []
 
-    found = await asyncio.gather(*(listed(place) for place in places(flag, settings)))
+    found = await asyncio.gather(*(list_boxes(place) for place in _places(flag, settings)))
     return sorted((info for infos in found for info in infos), key=lambda info: info.created)
 
 
 @contextlib.asynccontextmanager
-async def box(name: str, flag: str, settings: HostSettings) -> AsyncIterator[tuple[Backend, Sandbox]]:
-    """A box by its name, wherever it is, with its backend.
+async def box(name: str, flag: str) -> AsyncIterator[tuple[Backend, Sandbox]]:
+    """A box by its name, in the backend of the flag or in any, with its backend.
 
     Raises:
         NoSuchBox: there is none.
-        BackendError: several are called so.
+        BackendError: several have that name.
     """
+    settings = host.load()
+    absent = (NoSuchBox, EngineUnavailable) if flag in _EVERYWHERE else (NoSuchBox,)
     async with contextlib.AsyncExitStack() as stack:
         found: list[tuple[Backend, Sandbox]] = []
-        for place in places(flag, settings):
-            opened = await stack.enter_async_context(backend(place, settings))
-            with contextlib.suppress(NoSuchBox):
-                found.append((opened, await opened.attach(name)))
+        for place in _places(flag, settings):
+            backend = await stack.enter_async_context(_opened(place, settings))
+            with contextlib.suppress(*absent):
+                found.append((backend, await backend.attach(name)))
         if not found:
             raise NoSuchBox(f"There is no box {name!r}. These are there: glovebox ls")
         if len(found) > 1:
-            where = " and ".join(place.name for place, _ in found)
+            where = " and ".join(backend.name for backend, _ in found)
             raise BackendError(f"Boxes of {where} are called {name!r}. Say which one with --backend.")
         yield found[0]
+
+
+def _places(flag: str, settings: HostSettings) -> list[str]:
+    """The backends that may have boxes: the named one, or all."""
+    from glovebox.client import registry
+
+    if flag not in _EVERYWHERE:
+        return [flag]
+    return [name for name in registry.names() if name != "remote" or settings.url]
+
+
+@contextlib.asynccontextmanager
+async def _opened(name: str, settings: HostSettings) -> AsyncIterator[Backend]:
+    from glovebox.client import registry
+
+    backend = registry.open_backend(name, settings)
+    try:
+        yield backend
+    finally:
+        await backend.close()
+
+
+@contextlib.asynccontextmanager
+async def open_runtime(arguments: argparse.Namespace, *, quiet: bool) -> AsyncIterator[Runtime]:
+    """A runtime for the box of the flags; a fresh box that is not kept is removed at the end."""
+    if arguments.box:
+        async with existing_box(arguments.box, arguments.backend) as runtime:
+            yield runtime
+        return
+    settings = host.load()
+    spec = spec_of(arguments, settings)
+    backend, why = await choose(arguments.backend, settings)
+    async with contextlib.AsyncExitStack() as stack:
+        stack.push_async_callback(backend.close)
+        if why:
+            say(why)
+        progress = Progress(quiet=quiet)
+        try:
+            sandbox = await _start(backend, spec, progress)
+        finally:
+            progress.clear()
+        if spec.keep:
+            say(f"the box is called {sandbox.name}, and stays until: glovebox rm {sandbox.name}")
+        else:
+            stack.push_async_callback(lambda: asyncio.shield(sandbox.delete()))
+        yield await stack.enter_async_context(_attached(backend, sandbox.name, settings))
+
+
+async def _start(backend: Backend, spec: BoxSpec, progress: Progress) -> Sandbox:
+    """Start a box, and load the client meanwhile, which takes as long."""
+    starting = asyncio.create_task(backend.start(spec, progress))
+    try:
+        await asyncio.to_thread(importlib.import_module, "glovebox.client.runtime")
+        return await starting
+    except asyncio.CancelledError:
+        starting.cancel()
+        with contextlib.suppress(asyncio.CancelledError, GloveboxError):
+            await (await starting).delete()
+        raise
+
+
+@contextlib.asynccontextmanager
+async def existing_box(name: str, flag: str) -> AsyncIterator[Runtime]:
+    """A runtime for an existing box, which stays."""
+    async with box(name, flag) as (backend, _), _attached(backend, name, host.load()) as runtime:
+        yield runtime
+
+
+def _attached(backend: Backend, name: str, settings: HostSettings) -> Runtime:
+    from glovebox.client.runtime import Runtime
+    from glovebox.client.spec import BoxSpec
+
+    return Runtime(backend, BoxSpec(name=name), attach=True, settings=settings)
+
+
+@contextlib.contextmanager
+def cancel_on_signals() -> Iterator[None]:
+    """Cancel this task on SIGTERM and SIGHUP, so that no box is left behind."""
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    assert task is not None
+    numbers = (signal.SIGTERM, signal.SIGHUP)
+    for number in numbers:
+        loop.add_signal_handler(number, task.cancel)
+    try:
+        yield
+    finally:
+        for number in numbers:
+            loop.remove_signal_handler(number)

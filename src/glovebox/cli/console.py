@@ -1,4 +1,4 @@
-"""What the host's commands show: progress on standard error, tables and JSON on standard output."""
+"""Output of commands: progress on standard error, tables and JSON on standard output."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
     from glovebox.client.backend import Level, RuntimeStatus
 
 _CLEAR = "\r\x1b[K"
-#: Seconds between two looks of a line that changes: more often, nobody could read it.
+#: Seconds between two updates of the progress line.
 _PAUSE = 0.08
 _BAR = 24
 _FEW = 1000
 
 
 class Progress:
-    """How far a step is: one line that changes on a terminal, else one line per step. A `Report`."""
+    """Progress as one changing line on a terminal, else one line per step. A `ProgressReport`."""
 
     def __init__(self, *, quiet: bool = False) -> None:
         self._quiet = quiet
@@ -29,11 +29,10 @@ class Progress:
         self._next = 0.0
 
     def status(self, status: RuntimeStatus, message: str = "", level: Level = "info") -> None:
-        """A step begins or ends."""
         if level == "warning":
             self.clear()
             say(message or status.value)
-        elif self._quiet or level == "error":  # an error is raised, and told by whoever catches it
+        elif self._quiet or level == "error":  # an error is raised as well, and printed then
             return
         elif self._moving:
             self._show(message or _words(status))
@@ -42,7 +41,6 @@ class Progress:
             say(message)
 
     def progress(self, step: str, done: int, total: int | None) -> None:
-        """So much of a step is done."""
         if self._quiet:
             return
         if not self._moving:
@@ -53,7 +51,7 @@ class Progress:
         self._step = step
 
     def clear(self) -> None:
-        """The line is free for something else."""
+        """Erase the line."""
         if self._shown:
             self._shown = False
             print(_CLEAR, end="", file=sys.stderr, flush=True)

@@ -14,7 +14,7 @@ from glovebox.cli import pid1
 #: 128 and SIGPIPE, as of any program that is not read to its end.
 BROKEN_PIPE = 141
 
-#: Every command, in the order in which they are told, with the module that adds it (and perhaps others).
+#: Every command, in the order of the help, with the module that adds it (and perhaps others).
 COMMANDS = {
     "run": "glovebox.cli.commands.run",
     "shell": "glovebox.cli.commands.shell",
@@ -45,7 +45,7 @@ try:
 
 
 def build_parser(command: str = "") -> argparse.ArgumentParser:
-    """The parser with every command, or only with those that come with one of them."""
+    """The parser with every command, or only with those of one module."""
     parser = argparse.ArgumentParser(
         prog="glovebox",
         description="The runtime AI agents work in: a sandbox that runs their commands, files and more.",
@@ -69,7 +69,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         status: int = arguments.run(arguments)
         sys.stdout.flush()
     except BrokenPipeError:
-        # Whoever reads has seen enough. Python would complain when it empties what it has buffered.
+        # The reader has closed the pipe. Python would complain when it flushes its buffer.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE
     return status

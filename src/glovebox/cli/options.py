@@ -1,4 +1,4 @@
-"""What the commands that start boxes have in common: their flags, and the spec these amount to."""
+"""What commands share: help texts, exit statuses, the flags of boxes, and the spec of these flags."""
 
 from __future__ import annotations
 
@@ -6,14 +6,20 @@ import argparse
 import os
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
     from glovebox.client.spec import BoxSpec, Mount
     from glovebox.settings.host import HostSettings
 
+Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+
 FAILED = 1
 USAGE = 2
+#: The exit status of a server that cannot start, as the contract has it.
+STARTUP_FAILED = 3
+INTERRUPTED = 130
+TERMINATED = 143
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?", re.IGNORECASE)
 _MULTIPLES = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
@@ -22,24 +28,22 @@ _LEAST_MEMORY = 64 << 20
 
 #: Those flags of a fresh box that mean nothing to one that is there already.
 FRESH_ONLY = (
-    "image",
-    "build",
-    "name",
-    "workspace",
-    "volume",
-    "env",
-    "memory",
-    "cpus",
-    "pids",
-    "network",
-    "runtime",
-    "isolation",
-    "port",
-    "plugin",
-    "user",
-    "browser",
-    "keep",
-)
+    "image", "build", "name", "workspace", "volume", "env", "memory", "cpus", "pids", "network", "runtime",
+    "isolation", "port", "plugin", "user", "browser", "keep",
+)  # fmt: skip
+
+
+def add_parser(
+    commands: Commands, name: str, *, help: str, description: str, examples: str
+) -> argparse.ArgumentParser:
+    """A command with its help text, to which examples are added as they are written."""
+    return commands.add_parser(
+        name,
+        help=help,
+        description=description,
+        epilog=examples,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
 
 
 def add_backend_argument(parser: argparse.ArgumentParser, *, default: str) -> None:
@@ -69,55 +73,23 @@ def add_box_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _add_contents(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("what is in a fresh box")
-    group.add_argument(
-        "--image", default="", help="The image of a container. Any Linux image will do. [GLOVEBOX_IMAGE]"
-    )
-    group.add_argument(
-        "--build",
-        default="",
-        metavar="DIR",
-        type=_directory,
-        help="Build the image from the Dockerfile in this directory.",
-    )
-    group.add_argument(
-        "--workspace",
-        default="",
-        metavar="DIR",
-        type=_directory,
-        help="The directory to work in. Default: a fresh one that ends with the box.",
-    )
-    group.add_argument(
-        "--volume",
-        action="append",
-        default=[],
-        metavar="HOST:BOX[:MODE]",
-        help="Another directory or volume that the box sees; MODE is rw, ro or overlay.",
-    )
-    group.add_argument(
-        "--env",
-        action="append",
-        default=[],
-        metavar="NAME[=VALUE]",
-        type=_variable,
-        help="What commands find in their environment; without a value, that of here.",
-    )
-    group.add_argument(
-        "--plugin",
-        action="append",
-        default=[],
-        metavar="PLUGIN",
-        help="A plugin to load: jupyter, agent_skills, ...",
-    )
+    directory: Any = {"default": "", "metavar": "DIR", "type": _directory}
+    many: Any = {"action": "append", "default": []}
+    image = "The image of a container. Any Linux image will do. [GLOVEBOX_IMAGE]"
+    group.add_argument("--image", default="", help=image)
+    group.add_argument("--build", help="Build the image from the Dockerfile in this directory.", **directory)
+    workspace = "The directory to work in. Default: a fresh one that ends with the box."
+    group.add_argument("--workspace", help=workspace, **directory)
+    volume = "Another directory or volume that the box sees; MODE is rw, ro or overlay."
+    group.add_argument("--volume", metavar="HOST:BOX[:MODE]", help=volume, **many)
+    env = "What commands find in their environment; without a value, that of here."
+    group.add_argument("--env", metavar="NAME[=VALUE]", type=_variable, help=env, **many)
+    plugin = "A plugin to load: jupyter, agent_skills, ..."
+    group.add_argument("--plugin", metavar="PLUGIN", help=plugin, **many)
     group.add_argument("--browser", action="store_true", help="With a browser.")
     group.add_argument("--user", default="", help="Who commands run as. Default: whoever serves the box.")
-    group.add_argument(
-        "--port",
-        action="append",
-        default=[],
-        metavar="BOX[:HOST]",
-        type=_port,
-        help="A port of the box that this machine can reach. Default: any free port here.",
-    )
+    port = "A port of the box that this machine can reach. Default: any free port here."
+    group.add_argument("--port", metavar="BOX[:HOST]", type=_port, help=port, **many)
 
 
 def _add_limits(parser: argparse.ArgumentParser) -> None:

@@ -1,6 +1,6 @@
-"""The first process of a container: it takes in orphans and hands signals on, and does nothing else.
+"""The first process of a container: it reaps orphans and forwards signals, and does nothing else.
 
-Little but what every Python has loaded anyway is imported here: the process stays for as long as the box.
+It imports almost nothing, because it lives as long as the box.
 """
 
 from __future__ import annotations
@@ -10,28 +10,21 @@ import signal
 
 from glovebox.secret_environment import erase_secrets, forbid_inspection
 
-#: What is handed on. Job control is left to the terminal.
-HANDED_ON = frozenset(
-    {
-        signal.SIGTERM,
-        signal.SIGINT,
-        signal.SIGHUP,
-        signal.SIGQUIT,
-        signal.SIGUSR1,
-        signal.SIGUSR2,
-        signal.SIGWINCH,
-    }
-)
+#: The forwarded signals. Job control is left to the terminal.
+HANDED_ON = frozenset({
+    signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2,
+    signal.SIGWINCH,
+})  # fmt: skip
 
 
 def stay_behind() -> None:
-    """If this is the first process, go on in a child, and wait here for whatever ends.
+    """If this is the first process, continue in a child, and reap processes here.
 
     The first process never returns: it ends with the child, and with its status.
     """
     if os.getpid() != 1:
         return
-    # A signal that comes now waits until there is someone to hand it to.
+    # Signals are blocked until they can be forwarded.
     signal.pthread_sigmask(signal.SIG_BLOCK, HANDED_ON)
     child = os.fork()
     if not child:
@@ -61,12 +54,12 @@ def _lead() -> None:
 def _hand_on(child: int, number: int) -> None:
     try:  # noqa: SIM105
         os.kill(child, number)
-    except ProcessLookupError:  # it has just ended, which is heard of next
+    except ProcessLookupError:  # it has just ended
         pass
 
 
 def _wait_for(child: int) -> int:
-    """Take in whatever ends, until the child has; its status, as a shell has it."""
+    """Reap processes until the child has ended; its status, as in a shell."""
     while True:
         ended, status = os.wait()
         if ended == child:

@@ -1,17 +1,18 @@
-"""The seam between a runtime and the places where boxes live.
+"""The interfaces of the host's side: backends below a runtime, and the runtime below its functions.
 
-A backend starts a box from a spec and hands back a `Sandbox`: its address, and how to stop it. Nothing else
-of a box is asked of a backend; everything that happens in a box goes over its API.
+A backend starts a box from a spec and returns a `Sandbox`: its address, and how to stop it. Everything that
+happens in a box goes over the box's API.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from enum import StrEnum
 from typing import Literal, Protocol
 
 from glovebox.client.spec import BoxSpec
-from glovebox.protocol.base import Message
+from glovebox.protocol.base import Action, Message, ObservationT
+from glovebox.protocol.observations import ErrorObservation
 
 Level = Literal["info", "warning", "error"]
 #: `missing`: it is gone, and only its name is left.
@@ -32,22 +33,46 @@ class RuntimeStatus(StrEnum):
     ERROR_RUNTIME_DISCONNECTED = "STATUS$ERROR_RUNTIME_DISCONNECTED"
 
 
+#: `callback(level, status, message)`, as the contract has it.
+StatusCallback = Callable[[Level, RuntimeStatus, str], None]
+#: `callback(step, done, total)`; `total` is None if it is not known.
+ProgressCallback = Callable[[str, int, int | None], None]
+
+
 class ProgressReport(Protocol):
-    """Hears how a start goes on."""
+    """Receives the progress of a start."""
 
     def status(self, status: RuntimeStatus, message: str = "", level: Level = "info") -> None:
         """A step begins or ends."""
 
     def progress(self, step: str, done: int, total: int | None) -> None:
-        """So much of a step is done: bytes of a pull, say. `total` is None if nobody knows."""
+        """So much of a step is done: bytes of a pull, say. `total` is None if it is not known."""
 
 
 class Silent:
-    """A report that nobody hears."""
+    """Discards progress."""
 
     def status(self, status: RuntimeStatus, message: str = "", level: Level = "info") -> None: ...
 
     def progress(self, step: str, done: int, total: int | None) -> None: ...
+
+
+class Reporter:
+    """Passes progress on to callbacks, and remembers the last status."""
+
+    def __init__(self, status: StatusCallback | None, progress: ProgressCallback | None) -> None:
+        self.last = RuntimeStatus.STOPPED
+        self._status = status
+        self._progress = progress
+
+    def status(self, status: RuntimeStatus, message: str = "", level: Level = "info") -> None:
+        self.last = status
+        if self._status is not None:
+            self._status(level, status, message)
+
+    def progress(self, step: str, done: int, total: int | None) -> None:
+        if self._progress is not None:
+            self._progress(step, done, total)
 
 
 class Address(Message):
@@ -114,25 +139,25 @@ class Sandbox(Protocol):
         """End it and remove what it leaves, but no directory or volume that was given. Idempotent."""
 
     def logs(self, *, follow: bool = False) -> AsyncIterator[str]:
-        """The lines that the box itself has printed; with `follow`, also what is to come until it ends."""
+        """The lines that the box has printed; with `follow`, also later ones until it ends."""
 
 
 class Backend(Protocol):
-    """A kind of place where boxes live. It is opened once, by whoever uses it, and closed after its boxes."""
+    """A place where boxes live. Its user opens it once, and closes it after its boxes."""
 
     @property
     def name(self) -> str:
-        """What it is called in entry points and on command lines."""
+        """Its name in entry points and on command lines."""
 
     async def start(self, spec: BoxSpec, report: ProgressReport) -> Sandbox:
         """Start a box; it answers when this returns. If this fails or is cancelled, nothing is left.
 
         Raises:
-            BackendError: it cannot be; the text says why and what to do.
+            BackendError: it could not be started; the text says why and what to do.
         """
 
     async def attach(self, name: str) -> Sandbox:
-        """The box of that name, whoever started it. One that is stopped or paused is left so.
+        """The box of that name, of any client. A stopped or paused one stays so.
 
         Raises:
             NoSuchBox: there is none.
@@ -142,7 +167,40 @@ class Backend(Protocol):
         """All boxes here that this project has started, oldest first."""
 
     async def sweep(self) -> list[str]:
-        """Remove boxes whose client is gone and that are not to be kept; their names."""
+        """Remove boxes whose client is gone, unless their spec says `keep`; their names."""
 
     async def close(self) -> None:
-        """Let go of connections. Boxes stay. Idempotent."""
+        """Close connections. Boxes stay. Idempotent."""
+
+
+class BoxClient(Protocol):
+    """What functions over a box need of a runtime."""
+
+    @property
+    def workspace(self) -> str:
+        """The path of the workspace, as the box sees it."""
+
+    @property
+    def report(self) -> ProgressReport: ...
+
+    async def execute(self, action: Action[ObservationT]) -> ObservationT | ErrorObservation:
+        """Execute an action.
+
+        Raises:
+            GloveboxError: it could not be executed; its class says why.
+        """
+
+    async def call(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+        limit: float = 60.0,
+    ) -> bytes:
+        """The response body of an endpoint. `body` is JSON; `limit` is the deadline in seconds.
+
+        Raises:
+            GloveboxError: the box refused, or did not answer in time; its class says why.
+        """

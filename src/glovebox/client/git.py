@@ -1,7 +1,7 @@
-"""What changed in the repositories of a workspace.
+"""Changes in the git repositories of a workspace.
 
-Git is asked in the box, and its answers are understood here, so a box needs no Python. They travel as
-base64: a terminal would change some of their bytes.
+Git runs in the box and its output is parsed here, so a box needs no Python. The output is sent as base64,
+because a terminal would change some bytes.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import shlex
 from collections.abc import Container
 from typing import Literal
 
-from glovebox.client.protocols import BoxClient
-from glovebox.client.shell import ran_aside
+from glovebox.client.backend import BoxClient
+from glovebox.client.shell import run_separately
 from glovebox.errors import ClientError
 from glovebox.protocol.base import Message
 
@@ -26,8 +26,7 @@ Status = Literal["A", "M", "D", "U"]
 LARGEST = 1 << 20
 _STATUSES: dict[str, Status] = {"A": "A", "M": "M", "D": "D", "U": "U", "T": "M"}
 
-#: The revision that the work in a repository is compared with: what was last pushed, where the branch began,
-#: the remote's main branch, or nothing at all.
+#: The revision to compare with: the last push, the start of the branch, the remote's main branch, or nothing.
 _REVISION = r"""
 g() { git --no-pager --no-optional-locks "$@"; }
 commit() { g rev-parse --quiet --verify "$1^{commit}"; }
@@ -42,7 +41,7 @@ revision() {
     printf '' | g hash-object -t tree --stdin
 }
 """
-#: Each repository is its directory, its changes and its new files, each of these ended by two NULs.
+#: Prints for each repository its directory, changes and new files, each ended by two NULs.
 _CHANGES = (
     _REVISION
     + r"""
@@ -64,7 +63,7 @@ set -o pipefail
 cd "$1" && all | base64 | tr -d '\n'
 """
 )
-#: A line each for the original and the present text; the status says why there is none.
+#: Prints the original and the present text, a line each; else the exit status is the reason.
 _DIFF = (
     _REVISION
     + r"""
@@ -90,41 +89,45 @@ _WHY = {3: "no_repository", 4: "file_to_large"}
 
 
 class GitChange(Message):
-    """A file that is not as it was: added, modified, deleted or unmerged."""
+    """A changed file: added, modified, deleted or unmerged."""
 
     status: Status
-    #: Relative to the directory that was asked about.
+    #: Relative to the given directory.
     path: str
 
 
 class GitDiff(Message):
-    """A file as it is, and as it was; empty if it is not there."""
+    """The present and the original text of a file; empty if it is missing."""
 
     modified: str
     original: str
 
 
 async def get_git_changes(box: BoxClient, cwd: str | None) -> list[GitChange] | None:
-    """The files that changed below a directory, by path: in its repository, and in those directly below it.
+    """The changed files below a directory, by path: in its repository, and in those directly below it.
 
-    None if no directory is given, or git cannot tell.
+    None if no directory is given, or git fails.
     """
     if not cwd:
         return None
-    end = await ran_aside(box, f"bash -c {shlex.quote(_CHANGES)} git-changes {shlex.quote(cwd)}", cwd=cwd)
-    if end.exit_code != 0:
-        log.warning("git cannot tell what changed in %s: %s", cwd, end.output or f"status {end.exit_code}")
+    result = await run_separately(
+        box, f"bash -c {shlex.quote(_CHANGES)} git-changes {shlex.quote(cwd)}", cwd=cwd
+    )
+    if result.exit_code != 0:
+        log.warning(
+            "git cannot tell what changed in %s: %s", cwd, result.output or f"status {result.exit_code}"
+        )
         return None
     try:
-        told = base64.b64decode("".join(end.output.split()), validate=True)
+        output = base64.b64decode("".join(result.output.split()), validate=True)
     except binascii.Error:
-        log.warning("git did not tell what changed in %s: %s", cwd, end.output[:200])
+        log.warning("git did not tell what changed in %s: %s", cwd, result.output[:200])
         return None
-    return changes(told)
+    return _parse_changes(output)
 
 
 async def get_git_diff(box: BoxClient, file_path: str, cwd: str | None) -> GitDiff:
-    """A file of a repository as it is, and as it was.
+    """The present and the original text of a file in a repository.
 
     Raises:
         ClientError: `no_dir_in_git_diff`, `no_repository`, `file_to_large` or `error_in_git_diff`.
@@ -133,12 +136,12 @@ async def get_git_diff(box: BoxClient, file_path: str, cwd: str | None) -> GitDi
         raise ClientError("no_dir_in_git_diff")
     path = posixpath.normpath(posixpath.join(cwd, file_path))
     command = f"bash -c {shlex.quote(_DIFF)} git-diff {shlex.quote(path)} {LARGEST}"
-    end = await ran_aside(box, command, cwd=cwd)
-    if end.exit_code != 0:
-        raise ClientError(_WHY.get(end.exit_code, "error_in_git_diff"))
+    result = await run_separately(box, command, cwd=cwd)
+    if result.exit_code != 0:
+        raise ClientError(_WHY.get(result.exit_code, "error_in_git_diff"))
     try:
-        original, modified, _ = (_text(part) for part in end.output.split("."))
-    except ValueError:  # also what binascii says of text that is not base64
+        original, modified, _ = (_text(part) for part in result.output.split("."))
+    except ValueError:  # also of text that is not base64
         raise ClientError("error_in_git_diff") from None
     return GitDiff(modified=modified, original=original)
 
@@ -146,13 +149,13 @@ async def get_git_diff(box: BoxClient, file_path: str, cwd: str | None) -> GitDi
 async def get_workspace_branch(box: BoxClient, primary_repo_path: str | None = None) -> str | None:
     """The branch that is checked out in the workspace, or in a repository below it; None if there is none."""
     cwd = posixpath.join(box.workspace, primary_repo_path or "")
-    end = await ran_aside(box, "git branch --show-current", cwd=cwd)
-    return end.output.strip() or None if end.exit_code == 0 else None
+    result = await run_separately(box, "git branch --show-current", cwd=cwd)
+    return result.output.strip() or None if result.exit_code == 0 else None
 
 
-def changes(told: bytes) -> list[GitChange]:
-    """The changes that `_CHANGES` prints."""
-    fields = iter(told.decode(errors="replace").split("\0")[:-1])
+def _parse_changes(output: bytes) -> list[GitChange]:
+    """Parse the output of `_CHANGES`."""
+    fields = iter(output.decode(errors="replace").split("\0")[:-1])
     found: dict[str, set[tuple[str, Status]]] = {}
     for directory in fields:
         next(fields, "")
@@ -172,6 +175,6 @@ def _has_own_repository(path: str, repositories: Container[str]) -> bool:
 
 
 def _text(encoded: str) -> str:
-    """A text with line feeds between its lines, and none at its end."""
+    """A decoded text, without the last line end."""
     text = base64.b64decode("".join(encoded.split()), validate=True).decode(errors="replace")
     return text.replace("\r\n", "\n").removesuffix("\n")

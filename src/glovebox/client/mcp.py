@@ -1,18 +1,20 @@
-"""The MCP servers of an agent: programs that run in its box, and addresses it connects to."""
+"""The MCP servers of an agent: programs in its box, and remote servers."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from collections.abc import Iterable
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from glovebox.client.protocols import BoxClient
 from glovebox.errors import BadAnswer
 from glovebox.json_codec import decode_json
 from glovebox.protocol.base import Message
+
+if TYPE_CHECKING:
+    from glovebox.client.runtime import Runtime
 
 log = logging.getLogger(__name__)
 
@@ -25,7 +27,7 @@ class StdioServerConfig(Message):
     name: str
     command: str
     args: tuple[str, ...] = ()
-    #: What it needs in its environment; mostly secrets.
+    #: Its environment, mostly secrets.
     env: dict[str, str] = msgspec.field(default_factory=dict)
 
     def __repr__(self) -> str:
@@ -33,11 +35,11 @@ class StdioServerConfig(Message):
 
 
 class RemoteServerConfig(Message):
-    """An address that the agent connects to."""
+    """A server that the agent connects to."""
 
     url: str
     api_key: str | None = None
-    #: Seconds that a call may take, where the transport has such a limit.
+    #: The limit of a call in seconds, if the transport has one.
     timeout: float | None = None
 
     def __repr__(self) -> str:
@@ -45,21 +47,11 @@ class RemoteServerConfig(Message):
 
 
 class McpConfig(Message):
-    """All MCP servers of an agent, by the way they are spoken to."""
+    """All MCP servers of an agent, by transport."""
 
     stdio_servers: tuple[StdioServerConfig, ...] = ()
     sse_servers: tuple[RemoteServerConfig, ...] = ()
     shttp_servers: tuple[RemoteServerConfig, ...] = ()
-
-
-class Reached(BoxClient, Protocol):
-    """A box whose address and key are known."""
-
-    @property
-    def url(self) -> str: ...
-
-    @property
-    def session_api_key(self) -> str | None: ...
 
 
 class _Update(Message):
@@ -67,22 +59,21 @@ class _Update(Message):
 
 
 class StartedServers:
-    """The programs that one box was told to start."""
+    """The programs that a box runs as MCP servers."""
 
-    def __init__(self, box: Reached, config: McpConfig | None = None) -> None:
+    def __init__(self, box: Runtime, config: McpConfig | None = None) -> None:
         self._box = box
         self._config = config or McpConfig()
         self._posted: tuple[StdioServerConfig, ...] = ()
         self._posting = asyncio.Lock()
 
     async def get_mcp_config(self, extra_stdio_servers: Iterable[StdioServerConfig] = ()) -> McpConfig:
-        """What an agent connects to: the servers at addresses, and the box for all programs together.
+        """The servers an agent connects to: remote ones, and the box for all programs together.
 
-        The box is told of programs that it does not know yet. Those it knows stay, unless one of the same
-        name takes the place; so do those of the configuration.
+        New programs are sent to the box. Those it has stay, unless one of the same name replaces them.
 
         Raises:
-            GloveboxError: the box did not take the list.
+            GloveboxError: the box did not accept the list.
         """
         wanted = {server.name: server for server in (*self._config.stdio_servers, *extra_stdio_servers)}
         async with self._posting:

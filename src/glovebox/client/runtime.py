@@ -1,4 +1,4 @@
-"""`Runtime`: a box that is started somewhere, worked in, and put away."""
+"""`Runtime`: a box that is started somewhere, used over a connection, and removed."""
 
 from __future__ import annotations
 
@@ -8,31 +8,31 @@ from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, Unpack
+from typing import Any, Self
 from urllib.parse import quote
 
 import aiohttp
 import msgspec
 
-from glovebox.client import registry
-from glovebox.client.backend import Backend, RuntimeStatus, Sandbox
-from glovebox.client.chores import Chores
+from glovebox.client import registry, shell
+from glovebox.client.actions import ActionMethods
+from glovebox.client.backend import (
+    Backend,
+    ProgressCallback,
+    Reporter,
+    RuntimeStatus,
+    Sandbox,
+    StatusCallback,
+)
 from glovebox.client.connection import execute
-from glovebox.client.connection.answers import UnknownAnswer, decoded
+from glovebox.client.connection.answers import UnknownAnswer, decode
 from glovebox.client.connection.events import EventStream
 from glovebox.client.connection.http import Connection
 from glovebox.client.connection.retry import PATIENCE
 from glovebox.client.connection.streaming import ActionStream
-from glovebox.client.draft_editor import LLM_BASED_EDIT, Draft
-from glovebox.client.facts import Facts
-from glovebox.client.lint import Lint
-from glovebox.client.mcp import McpConfig, StartedServers
-from glovebox.client.progress import ProgressCallback, Reporter, StatusCallback
-from glovebox.client.spec import BoxSpec
-from glovebox.client.tasks import task_tracking
-from glovebox.client.verbs import EditFields, Verbs, made
+from glovebox.client.mcp import McpConfig, StartedServers, StdioServerConfig
+from glovebox.client.spec import VSCODE_PORT, BoxSpec
 from glovebox.errors import (
-    BadSpec,
     ClientError,
     GloveboxError,
     NotConnected,
@@ -40,9 +40,8 @@ from glovebox.errors import (
     UnknownAction,
     UnsupportedAction,
 )
-from glovebox.protocol.actions import FileEditAction, TaskTrackingAction
 from glovebox.protocol.base import Action, Message, Observation, ObservationT
-from glovebox.protocol.observations import ErrorObservation, FileEditObservation
+from glovebox.protocol.observations import ErrorObservation
 from glovebox.protocol.status import PluginInfo
 from glovebox.settings import host
 from glovebox.settings.host import HostSettings
@@ -62,13 +61,58 @@ class _Token(Message):
     token: str | None
 
 
-class Runtime(Facts, Verbs, Chores):
+class BoxFacts:
+    """Properties of a connected runtime; they raise `NotConnected` before and after."""
+
+    spec: BoxSpec
+
+    def _box(self) -> Sandbox:
+        raise NotImplementedError
+
+    @property
+    def name(self) -> str:
+        """The name of the box, unique in its backend."""
+        return self._box().name
+
+    @property
+    def url(self) -> str:
+        return self._box().address.url
+
+    @property
+    def session_api_key(self) -> str:
+        return self._box().address.key
+
+    @property
+    def workspace(self) -> str:
+        """The path of the workspace, as the box sees it."""
+        return self._box().workspace
+
+    @property
+    def workspace_root(self) -> Path:
+        return Path(self._box().workspace)
+
+    @property
+    def web_hosts(self) -> dict[str, int]:
+        """Where the host reaches programs in the box, and the port that each has there."""
+        box = self._box()
+        # VS Code has a port that the spec does not list, unless its variable says one.
+        wanted = self.spec.ports if "vscode" in self.spec.plugins else box.ports
+        own = (self._vscode_port, *(port for port, url in box.ports.items() if url == box.address.url))
+        return {url: port for port, url in box.ports.items() if port in wanted and port not in own}
+
+    @property
+    def _vscode_port(self) -> int | None:
+        port = self.spec.env.get(VSCODE_PORT, "")
+        return int(port) if port.isascii() and port.isdigit() else None
+
+
+class Runtime(BoxFacts, ActionMethods):
     """A box and the connection to it.
 
         async with Runtime() as runtime:
             print((await runtime.run("ls")).content)
 
-    Any number of calls may be under way at once; the box keeps order in each of its shells.
+    Any number of calls may run at once; the box keeps the order in each of its shells.
     """
 
     def __init__(
@@ -82,25 +126,23 @@ class Runtime(Facts, Verbs, Chores):
         patience: float = PATIENCE,
         status_callback: StatusCallback | None = None,
         progress: ProgressCallback | None = None,
-        draft: Draft | None = None,
-        lint: Lint | None = None,
         mcp: McpConfig | None = None,
-        tasks: Path | None = None,
         settings: HostSettings | None = None,
     ) -> None:
-        """`backend` says where the box lives, by name or as an object; or it is the address of a box.
+        """`backend` is the name of a backend, a backend, or the address of a box.
 
-        With `attach`, the box `spec.name` is looked for, and left alone at the end. `timeout` is the limit of
-        actions that have none. A box that does not answer any more is waited for `patience` seconds.
-        `draft` asks a model for edits that are described in words, `lint` finds what is wrong with these.
-        `tasks` is the directory of the host in which an agent's list of tasks is kept.
+        With `attach`, the box is the existing one named `spec.name`, and stays at the end. `timeout` is the
+        limit of actions that have none. A box that stops answering is waited for `patience` seconds.
         """
         self.spec = spec
         self.timeout = timeout
         self.report = Reporter(status_callback, progress)
-        self._settings = settings or host.load()
-        self._name, self._settings = _chosen(backend, key, self._settings)
         self._given = None if isinstance(backend, str) else backend
+        settings = settings or host.load()
+        if key:
+            settings = dataclasses.replace(settings, key=key)
+        name = (backend if isinstance(backend, str) else "") or settings.backend or registry.DEFAULT
+        self._name, self._settings = registry.resolve(name, settings)
         self._patience = patience
         self._attach = attach
         self._backend: Backend | None = None
@@ -111,16 +153,13 @@ class Runtime(Facts, Verbs, Chores):
         self._changing = asyncio.Lock()
         self._closing: asyncio.Task[None] | None = None
         self._token = ""
-        self._draft, self._lint, self._tasks = draft, lint, tasks
         self.mcp_servers = StartedServers(self, mcp)
 
-    # Its life.
-
     async def connect(self) -> None:
-        """Start the box, or find it, and wait until it answers. If this fails, nothing is left.
+        """Start the box, or attach to it, and wait until it answers. If this fails, nothing is left.
 
         Raises:
-            GloveboxError: it cannot be; the class and the text say why.
+            GloveboxError: it failed; the class and the text say why.
         """
         async with self._changing:
             if self._closed:
@@ -129,7 +168,7 @@ class Runtime(Facts, Verbs, Chores):
                 return
             try:
                 async with AsyncExitStack() as unfinished:
-                    unfinished.push_async_callback(self._put_away)
+                    unfinished.push_async_callback(self._release)
                     await self._start()
                     unfinished.pop_all()
             except GloveboxError as error:
@@ -138,7 +177,7 @@ class Runtime(Facts, Verbs, Chores):
 
     async def _start(self) -> None:
         self.report.status(RuntimeStatus.STARTING_RUNTIME)
-        self._backend = self._given or registry.backend(self._name, self._settings)
+        self._backend = self._given or registry.open_backend(self._name, self._settings)
         if self._attach:
             self._sandbox = await self._backend.attach(self.spec.name)
             if (await self._sandbox.info()).state in ("paused", "stopped"):
@@ -154,15 +193,15 @@ class Runtime(Facts, Verbs, Chores):
         self.report.status(RuntimeStatus.READY)
 
     async def _check(self, connection: Connection) -> None:
-        """That it is a box, and that the key is right."""
-        decoded(await connection.request("GET", "/alive", limit=_TOKEN_LIMIT), _Alive)
+        """Check that it is a box, and that the key is valid."""
+        decode(await connection.request("GET", "/alive", limit=_TOKEN_LIMIT), _Alive)
         try:
             await connection.request("GET", "/vscode/connection_token", limit=_TOKEN_LIMIT)
-        except (NotFound, UnknownAnswer):  # whatever else it says, it is not about the key
+        except (NotFound, UnknownAnswer):  # an answer that is not about the key
             return
 
     async def close(self) -> None:
-        """Let go of the box, and delete it if it was started here and is not to be kept. Idempotent."""
+        """Disconnect, and delete the box if it was started here without `keep`. Idempotent."""
         self._closed = True
         if self._closing is None or (self._closing.done() and self._sandbox is not None):
             self._closing = asyncio.create_task(self._finish())
@@ -170,9 +209,9 @@ class Runtime(Facts, Verbs, Chores):
 
     async def _finish(self) -> None:
         async with self._changing:
-            await self._put_away()
+            await self._release()
 
-    async def _put_away(self) -> None:
+    async def _release(self) -> None:
         self._ready = False
         connection, self._connection = self._connection, None
         if connection is not None:
@@ -187,18 +226,18 @@ class Runtime(Facts, Verbs, Chores):
                 await backend.close()
 
     async def pause(self) -> None:
-        """Stop the box for a while; it uses no CPU. Calls under way wait. Idempotent.
+        """Freeze the box; it uses no CPU. Calls under way wait. Idempotent.
 
         Raises:
-            NotSupported: this kind of box cannot.
+            NotSupported: this backend cannot.
         """
         sandbox = self._box()
         async with self._changing:
             await sandbox.pause()
 
     async def resume(self) -> None:
-        """Go on after `pause`. Idempotent."""
-        sandbox, connection = self._box(), self._asked()
+        """Continue after `pause`. Idempotent."""
+        sandbox, connection = self._box(), self._connected()
         async with self._changing:
             await sandbox.resume()
             connection.move(sandbox.address)
@@ -217,81 +256,72 @@ class Runtime(Facts, Verbs, Chores):
         return self._ready
 
     def _box(self) -> Sandbox:
-        self._asked()
+        self._connected()
         assert self._sandbox is not None
         return self._sandbox
 
-    def _asked(self) -> Connection:
+    def _connected(self) -> Connection:
         if self._connection is None or not self._ready:
             raise NotConnected(_USED_UP if self._closed else _UNUSED)
         return self._connection
 
-    # Actions.
-
     async def execute(self, action: Action[ObservationT]) -> ObservationT | ErrorObservation:
-        """What an action came to.
+        """Execute an action, once, even if the connection breaks or the box is restarted meanwhile.
 
-        It is carried out once, also if the connection breaks or the box is restarted meanwhile. If the caller
-        is cancelled or its time is over, the action may go on in the box.
+        If the caller is cancelled or the deadline passes, the action may continue in the box.
 
         Raises:
             DeadlineExceeded: no answer within its time limit and five seconds more.
-            Interrupted: the box was restarted, and whether the action took effect is not known.
-            GloveboxError: it could not be carried out; its class says why.
+            Interrupted: the box was restarted, and it is not known whether the action took effect.
+            GloveboxError: it could not be executed; its class says why.
         """
-        return await execute.execute(self._asked(), action, self.timeout)
+        return await execute.execute(self._connected(), action, self.timeout)
 
     async def run_action(self, action: Action[Any]) -> Observation:
-        """The same by the rules of the contract, for whatever an agent comes up with.
+        """Execute any action of an agent by the rules of the OpenHands contract.
 
-        Notes of the agent to itself are answered here, unconfirmed actions are not carried out, and what the
-        box cannot do is told by an observation.
+        Notes of the agent to itself are answered by the client, unconfirmed actions are not executed, and
+        the answer to an unsupported action is an observation.
 
         Raises:
-            GloveboxError: it could not be carried out; its class says why.
+            GloveboxError: it could not be executed; its class says why.
         """
-        if isinstance(action, TaskTrackingAction) and self._tasks is not None:
-            return await task_tracking(action, self._tasks)
-        answer = execute.unasked(action)
+        answer = execute.client_answer(action)
         if answer is not None:
             return answer
         try:
-            if isinstance(action, FileEditAction):
-                return await self.edit(action)
             observation: Observation = await self.execute(action)
         except UnknownAction:
-            return ErrorObservation(
-                content=f"Action {action.action} does not exist.", error_id=execute.BAD_ACTION
-            )
+            problem = f"Action {action.action} does not exist."
         except UnsupportedAction:
-            return ErrorObservation(
-                content=f"Action {action.action} is not supported in the current runtime.",
-                error_id=execute.BAD_ACTION,
-            )
-        return observation
+            problem = f"Action {action.action} is not supported in the current runtime."
+        else:
+            return observation
+        return ErrorObservation(content=problem, error_id=execute.BAD_ACTION)
 
-    async def edit(
-        self, path: str | FileEditAction, **fields: Unpack[EditFields]
-    ) -> FileEditObservation | ErrorObservation:
-        """Carry out an editor command: view, create, str_replace, insert or undo_edit.
+    async def add_env_vars(self, values: Mapping[str, str]) -> None:
+        """Set variables in the shell, in later shells, and in the kernel if the box has one.
 
-        An edit that is described in words (`impl_source` is `llm_based_edit`) is drafted by the model that
-        this runtime was given.
+        Raises:
+            ClientError: a name is not valid, or a variable could not be set.
         """
-        action = made(FileEditAction, path, "path", fields)
-        if action.impl_source == LLM_BASED_EDIT and self._draft is not None:
-            return await self.edit_with_draft(action, self._draft, lint=self._lint)
-        return await self.execute(action)
+        await shell.add_env_vars(self, values, jupyter="jupyter" in self.spec.plugins)
+
+    async def get_mcp_config(self, extra_stdio_servers: Iterable[StdioServerConfig] = ()) -> McpConfig:
+        """The servers an agent connects to: remote ones, and the box for all programs together.
+
+        Raises:
+            GloveboxError: the box did not accept the list.
+        """
+        return await self.mcp_servers.get_mcp_config(extra_stdio_servers)
 
     def stream(self, action: Action[ObservationT]) -> ActionStream[ObservationT]:
-        """An action, followed while it runs: iterate over it, and its observation is the last item."""
-        return ActionStream(self._asked(), action, self.timeout)
+        """Execute an action and iterate over its events; the last item is its observation."""
+        return ActionStream(self._connected(), action, self.timeout)
 
     def events(self, *, after: str = "", kinds: Iterable[str] = (), action_id: str = "") -> EventStream:
-        """Everything that happens in the box: what it remembers, from `after` on, and then as it happens."""
-        return EventStream(self._asked(), after=after, kinds=kinds, action_id=action_id)
-
-    # Endpoints.
+        """The events of the box: stored ones from `after` on, then new ones."""
+        return EventStream(self._connected(), after=after, kinds=kinds, action_id=action_id)
 
     async def call(
         self,
@@ -302,12 +332,12 @@ class Runtime(Facts, Verbs, Chores):
         body: bytes | None = None,
         limit: float = 60.0,
     ) -> bytes:
-        """The body that an endpoint answers with. `body` is JSON; `limit` is the deadline in seconds.
+        """The response body of an endpoint. `body` is JSON; `limit` is the deadline in seconds.
 
         Raises:
             GloveboxError: the box refused, or did not answer in time; its class says why.
         """
-        return await self._asked().request(method, path, query=query, body=body, limit=limit)
+        return await self._connected().request(method, path, query=query, body=body, limit=limit)
 
     async def upload(
         self,
@@ -317,25 +347,25 @@ class Runtime(Facts, Verbs, Chores):
         form: aiohttp.FormData,
         limit: float = 300.0,
     ) -> bytes:
-        """Send a form, a piece at a time, and give the body of the answer.
+        """Send a form in pieces; the response body.
 
         Raises:
             GloveboxError: the box refused, or did not take it in time; its class says why.
         """
-        return await self._asked().upload(path, query=query, form=form, limit=limit)
+        return await self._connected().upload(path, query=query, form=form, limit=limit)
 
     def download(
         self, path: str, *, query: Mapping[str, str] | None = None, limit: float = 300.0
     ) -> AsyncGenerator[bytes, None]:
-        """The body that an endpoint answers with, a piece at a time.
+        """The response body of an endpoint, in pieces.
 
         Raises:
             GloveboxError: the box refused, or did not send all in time; its class says why.
         """
-        return self._asked().download(path, query=query, limit=limit)
+        return self._connected().download(path, query=query, limit=limit)
 
     async def alive(self) -> bool:
-        connection = self._asked()
+        connection = self._connected()
         try:
             await connection.request("GET", "/alive", limit=_ALIVE_LIMIT)
         except ClientError:
@@ -343,14 +373,14 @@ class Runtime(Facts, Verbs, Chores):
         return True
 
     async def vscode_token(self) -> str:
-        """What VS Code in the box wants to be shown; empty if there is none."""
+        """The token of VS Code in the box; empty if there is none."""
         if not self._token:
             answer = await self.call("GET", "/vscode/connection_token", limit=_TOKEN_LIMIT)
-            self._token = decoded(answer, _Token).token or ""
+            self._token = decode(answer, _Token).token or ""
         return self._token
 
     async def vscode_url(self) -> str | None:
-        """Where VS Code shows the workspace; None if it is not served."""
+        """The address of VS Code; None if it is not served."""
         box, token = self._box(), await self.vscode_token()
         port, path = await self._vscode_place() if token else (None, "")
         if port is None or port not in box.ports:
@@ -361,20 +391,7 @@ class Runtime(Facts, Verbs, Chores):
         """The port of VS Code in the box, and the path below which it is served."""
         try:
             answer = await self.call("GET", "/plugins/vscode", limit=_TOKEN_LIMIT)
-        except (NotFound, UnknownAnswer):  # a box of another make
+        except (NotFound, UnknownAnswer):  # a server of another project
             return self._vscode_port, ""
-        told = decoded(answer, PluginInfo).health
-        return told.get("port", self._vscode_port), told.get("path", "")
-
-
-def _chosen(backend: str | Backend, key: str, settings: HostSettings) -> tuple[str, HostSettings]:
-    """The name of the backend that is meant, and what it is told."""
-    name = backend if isinstance(backend, str) else ""
-    name = name or settings.backend or registry.DEFAULT
-    if key:
-        settings = dataclasses.replace(settings, key=key)
-    if name.startswith(("http://", "https://")):
-        if not name.partition("://")[2].strip("/"):
-            raise BadSpec(f"{name!r} is not the address of a box.")
-        return "remote", dataclasses.replace(settings, url=name)
-    return name, settings
+        health = decode(answer, PluginInfo).health
+        return health.get("port", self._vscode_port), health.get("path", "")

@@ -1,105 +1,56 @@
-"""Commands that a runtime runs on its own account, and words that a shell takes exactly as they are."""
+"""Shell commands that the client itself runs in a box: quoting, results, and environment variables."""
 
 from __future__ import annotations
 
 import json
 import re
-import time
-from collections.abc import Iterable
+from collections.abc import Mapping
 
-import msgspec
-
-from glovebox.client.protocols import BoxClient
-from glovebox.errors import ClientError, GloveboxError
-from glovebox.json_codec import decode_json
+from glovebox.client.backend import BoxClient
+from glovebox.errors import ClientError
 from glovebox.logs import Mask
-from glovebox.protocol.actions import CmdRunAction
+from glovebox.protocol.actions import CmdRunAction, IPythonRunCellAction
 from glovebox.protocol.base import Message
 from glovebox.protocol.observations import CmdOutputObservation, ErrorObservation
-from glovebox.protocol.terminal import CommandInfo, SessionInfo
 
 #: What means the same to a shell with and without quotes.
 _BARE = re.compile(r"[a-zA-Z0-9_@%+=:,./-]+")
 #: What stays as it is between double quotes; `!` is not among it, as an interactive shell expands it.
 _PLAIN = re.compile(r"[^$`\"\\!\x00-\x1f\x7f]*")
-_TOKENS_OF_URLS = re.compile(r"(?<=://)[^/@\s']+(?=@)")
-
-#: What the box says of a command that has ended, or has taken its shell along.
-_ENDED = ("\n[The command completed with exit code", "\n[The shell itself ended")
+_VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*", re.ASCII)
 
 
-class Ran(Message):
+class ShellResult(Message):
     """How a command ended: -1 if it did not, or could not be run."""
 
     exit_code: int
     output: str
 
 
-async def ran(box: BoxClient, command: str, *, limit: float | None = None) -> Ran:
+async def run_in_shell(box: BoxClient, command: str) -> ShellResult:
     """Run a command in the persistent shell."""
-    return outcome(await box.execute(CmdRunAction(command=command, timeout=limit)))
+    return shell_result(await box.execute(CmdRunAction(command=command)))
 
 
-async def ran_aside(box: BoxClient, command: str, *, cwd: str | None = None, limit: float = 60.0) -> Ran:
+async def run_separately(box: BoxClient, command: str, *, cwd: str | None = None) -> ShellResult:
     """Run a command in a shell of its own, whose output is not clipped."""
-    action = CmdRunAction(command=command, cwd=cwd, is_static=True, hidden=True, blocking=True, timeout=limit)
-    return outcome(await box.execute(action))
+    action = CmdRunAction(command=command, cwd=cwd, is_static=True, hidden=True, blocking=True, timeout=60.0)
+    return shell_result(await box.execute(action))
 
 
-async def ran_unattended(box: BoxClient, command: str, *, limit: float) -> Ran:
-    """Run a command in the persistent shell. If it asks a question it is ended: nobody is there to answer."""
-    deadline = time.monotonic() + limit
-    end = await box.execute(CmdRunAction(command=command, timeout=limit))
-    text = outcome(end).output
-    while isinstance(end, CmdOutputObservation) and _runs_on(end):
-        question = await _question(box)
-        left = deadline - time.monotonic()
-        if question is not None or left <= 0:
-            await box.execute(CmdRunAction(command="C-c", is_input=True, timeout=10))
-            why = f"It asked: {question}" if question is not None else f"It did not end in {limit:g} seconds."
-            return Ran(exit_code=-1, output=f"{text}\n{why}".strip())
-        end = await box.execute(CmdRunAction(command="", timeout=left))
-        text += outcome(end).output
-    return Ran(exit_code=outcome(end).exit_code, output=text)
-
-
-def outcome(observation: CmdOutputObservation | ErrorObservation) -> Ran:
-    """How the command of an observation ended."""
+def shell_result(observation: CmdOutputObservation | ErrorObservation) -> ShellResult:
+    """The result of the command of an observation."""
     if isinstance(observation, ErrorObservation):
-        return Ran(exit_code=-1, output=observation.content)
-    return Ran(exit_code=observation.metadata.exit_code, output=observation.content)
+        return ShellResult(exit_code=-1, output=observation.content)
+    return ShellResult(exit_code=observation.metadata.exit_code, output=observation.content)
 
 
-def _runs_on(observation: CmdOutputObservation) -> bool:
-    """Whether its command has not ended: one that has may have an exit code that nobody knows."""
-    told = observation.metadata
-    return told.exit_code == -1 and bool(told.suffix) and not told.suffix.startswith(_ENDED)
-
-
-async def _question(box: BoxClient) -> str | None:
-    """What the running command wants to be told; None if it does not wait, or nobody knows."""
-    try:
-        session = decode_json(await box.call("GET", "/sessions/main"), SessionInfo)
-        if session.command is None:
-            return None
-        told = await box.call("GET", f"/commands/{session.command}")
-    except (GloveboxError, msgspec.DecodeError):  # a box of another kind does not tell
-        return None
-    command = decode_json(told, CommandInfo)
-    return command.prompt if command.state == "waiting_for_input" else None
-
-
-def bare_or_quoted(value: str) -> str:
-    """A word for bash, without quotes where it needs none."""
-    return value if _BARE.fullmatch(value) else quoted(value)
-
-
-def quoted(value: str) -> str:
+def quote_word(value: str) -> str:
     """A word for bash, in double quotes if it is plain.
 
     JSON's quotes, which the contract uses for all values, let a shell expand `$` and back-ticks and keep the
     backslashes of escapes. What is not plain goes into `$'…'`, which has an escape for everything, so
-    that also line ends and control characters arrive on one line.
+    that line ends and control characters arrive on one line.
 
     Raises:
         ClientError: no shell can have such a word.
@@ -112,21 +63,63 @@ def quoted(value: str) -> str:
         raise ClientError("A value that is not Unicode text cannot be given to a shell.") from None
     if _PLAIN.fullmatch(value):
         return json.dumps(value, ensure_ascii=False)
-    return "$'" + "".join(_escaped(character) for character in value) + "'"
+    return "$'" + "".join(_escape(character) for character in value) + "'"
 
 
-def _escaped(character: str) -> str:
+def _escape(character: str) -> str:
     if character in "\\'":
         return f"\\{character}"
     # `!` in its octal form: some versions expand history before they look at quotes.
     return f"\\{ord(character):03o}" if character < " " or character in "!\x7f" else character
 
 
-def masking(secrets: Iterable[str]) -> Mask:
-    """Something that takes these values out of a text."""
-    return Mask(secrets)
+async def add_env_vars(box: BoxClient, values: Mapping[str, str], *, jupyter: bool) -> None:
+    """Set variables, by their upper-cased names, in the shell, in later shells, and in the kernel.
+
+    Values arrive exactly as given. A variable that `~/.bashrc` exports already is left unchanged there.
+
+    Raises:
+        ClientError: a name is not valid, or a variable could not be set.
+    """
+    variables = {_checked_name(name): value for name, value in values.items()}
+    exports = " ".join(f"export {name}={quote_word(value)};" for name, value in variables.items())
+    if jupyter:
+        await _add_to_kernel(box, variables)
+    if not variables:
+        return
+    lasting = " ".join(_bashrc_command(*variable) for variable in variables.items())
+    for command, where in ((exports, "environment"), (lasting, ".bashrc")):
+        result = await run_in_shell(box, command)
+        if result.exit_code != 0:
+            raise _failure(variables, where, result.output)
 
 
-def without_tokens(text: str) -> str:
-    """A text without the names and passwords in its addresses."""
-    return _TOKENS_OF_URLS.sub("***", text)
+def _checked_name(name: str) -> str:
+    upper = name.upper()
+    if not _VARIABLE.fullmatch(upper):
+        raise ClientError(
+            f"{name!r} cannot name a variable: use letters, digits and underscores, and no digit at first."
+        )
+    return upper
+
+
+def _bashrc_command(name: str, value: str) -> str:
+    """Adds the variable to `~/.bashrc`; the line is quoted once more, because `echo` would drop quotes."""
+    line = quote_word(f"export {name}={value if _BARE.fullmatch(value) else quote_word(value)}")
+    return f'touch ~/.bashrc; grep -q "^export {name}=" ~/.bashrc || printf "%s\\n" {line} >> ~/.bashrc;'
+
+
+async def _add_to_kernel(box: BoxClient, variables: Mapping[str, str]) -> None:
+    # Every JSON string is a Python string, if no character is escaped as two.
+    lines = [
+        f'os.environ["{name}"] = {json.dumps(value, ensure_ascii=False)}\n'
+        for name, value in variables.items()
+    ]
+    answer = await box.execute(IPythonRunCellAction(code=f"import os\n{''.join(lines)}\n"))
+    if isinstance(answer, ErrorObservation):
+        raise _failure(variables, "environment", answer.content)
+
+
+def _failure(variables: Mapping[str, str], where: str, output: str) -> ClientError:
+    shown = Mask(variables.values())(output)
+    return ClientError(f"Failed to add env vars [{', '.join(variables)}] to {where}: {shown}")

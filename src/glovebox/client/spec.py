@@ -1,4 +1,4 @@
-"""What a box should be like, whatever it is made of."""
+"""The specification of a box, for every backend."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from glovebox.protocol.base import Message
 
 NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_.-]{0,62}")
 Isolation = Literal["", "bubblewrap"]
+#: The variable with the port of VS Code in a box.
+VSCODE_PORT = "VSCODE_PORT"
 
 
 class Mount(Message):
@@ -34,9 +36,9 @@ class Mount(Message):
 
 
 class BoxSpec(Message):
-    """What a box should be like. A backend says `BadSpec` or `NotSupported` to what it cannot do."""
+    """What a box should be like. A backend raises `BadSpec` or `NotSupported` for what it cannot do."""
 
-    #: Unique in its backend; one is made up if it is empty.
+    #: Unique in its backend; generated if empty.
     name: str = ""
     #: Containers: the image; empty for the backend's own choice. Any Linux image will do: the runtime is put
     #: into it at its start unless it has one.
@@ -48,16 +50,16 @@ class BoxSpec(Message):
     #: Where the box has its workspace. A box without a file system of its own works in `workspace` itself.
     workspace_in_box: str = "/workspace"
     volumes: tuple[Mount, ...] = ()
-    #: What commands find in their environment.
+    #: The environment of commands.
     env: dict[str, str] = {}
     plugins: tuple[str, ...] = ()
     browser: bool = False
-    #: The user that commands run as; empty for the one who serves.
+    #: The user that commands run as; empty for the server's user.
     user: str = ""
     user_id: int = 1000
     #: More arguments of `glovebox serve`.
     arguments: tuple[str, ...] = ()
-    #: The key of the box; one is made up if it is empty.
+    #: The key of the box; generated if empty.
     key: str = ""
     #: Bytes of memory, numbers of CPUs and of processes it may use; None for no limit.
     memory: int | None = None

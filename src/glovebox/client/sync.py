@@ -1,6 +1,6 @@
-"""`SyncRuntime`: the same runtime for callers that block.
+"""`SyncRuntime`: `Runtime` for callers that block.
 
-Nothing is written twice: every method is `Runtime`'s own, run by an event loop in a thread that all share.
+Every method is `Runtime`'s own, run by an event loop in a thread that all share.
 """
 
 from __future__ import annotations
@@ -20,8 +20,7 @@ from typing import Any, Concatenate, ParamSpec, Protocol, Self, TypeVar
 from glovebox.client.backend import RuntimeStatus, Sandbox
 from glovebox.client.connection.events import Happening
 from glovebox.client.connection.streaming import Progress
-from glovebox.client.facts import Facts
-from glovebox.client.runtime import Runtime
+from glovebox.client.runtime import BoxFacts, Runtime
 from glovebox.errors import GloveboxError
 from glovebox.protocol.base import Action, ObservationT
 from glovebox.protocol.observations import ErrorObservation
@@ -43,7 +42,7 @@ class _Loop:
         self._process = 0
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Wait for what a coroutine gives. An interrupt cancels it, and waits until that is done."""
+        """Run a coroutine. An interrupt cancels it, and waits for the cancellation."""
         loop = self._running()
         if threading.current_thread() is self._thread:
             coroutine.close()
@@ -84,14 +83,14 @@ def _hand_over(outcome: concurrent.futures.Future[T], task: asyncio.Task[T]) -> 
 
 
 _LOOP = _Loop()
-#: Runtimes whose boxes have to be put away when the interpreter ends, and the processes that opened them.
+#: Runtimes to close when the interpreter ends, and the processes that opened them.
 _OPEN: dict[Runtime, int] = {}
 
 
 def _close_all() -> None:
     for runtime, process in list(_OPEN.items()):
         del _OPEN[runtime]
-        if process != os.getpid():  # a fork that ends must not take along what its parent uses
+        if process != os.getpid():  # a fork must not end the boxes of its parent
             continue
         try:
             _LOOP.run(runtime.close())
@@ -99,14 +98,14 @@ def _close_all() -> None:
             log.warning("A box may be left behind: %s", error)
 
 
-# Handlers of `atexit` run when threads can be started no longer, and backends need some to put boxes away.
+# `atexit` handlers run when no thread can be started any more, and backends need some to delete boxes.
 getattr(threading, "_register_atexit", atexit.register)(_close_all)
 
 
 def blocking(
     method: Callable[Concatenate[Runtime, P], Coroutine[Any, Any, T]],
 ) -> Callable[Concatenate[SyncRuntime, P], T]:
-    """A method of `Runtime` that is waited for."""
+    """A method of `Runtime` as a blocking one."""
 
     @functools.wraps(method)
     def wait(self: SyncRuntime, /, *arguments: P.args, **named: P.kwargs) -> T:
@@ -118,7 +117,7 @@ def blocking(
 def _built_like(
     kind: Callable[P, Runtime],
 ) -> Callable[[Callable[[SyncRuntime, Runtime], None]], Callable[Concatenate[SyncRuntime, P], None]]:
-    """Makes a constructor that takes what another one takes."""
+    """Gives a constructor the parameters of another."""
 
     def like(
         constructor: Callable[[SyncRuntime, Runtime], None],
@@ -149,7 +148,7 @@ def _items(source: _Source[ItemT]) -> Iterator[ItemT]:
 
 
 class _Ended(Exception):
-    """An iterator has no more; its own exception cannot travel through a future."""
+    """The end of an iterator: StopAsyncIteration cannot be set on a future."""
 
 
 async def _next(source: _Source[ItemT]) -> ItemT:
@@ -159,14 +158,14 @@ async def _next(source: _Source[ItemT]) -> ItemT:
         raise _Ended from None
 
 
-class SyncRuntime(Facts):
+class SyncRuntime(BoxFacts):
     """A box and the connection to it.
 
         with SyncRuntime() as runtime:
             print(runtime.run("ls").content)
 
-    It may be used by any number of threads. What is left open is closed when the interpreter ends.
-    Status and progress callbacks are called in another thread.
+    Any number of threads may use it. What is left open is closed when the interpreter ends.
+    Callbacks are called in another thread.
     """
 
     @_built_like(Runtime)
@@ -175,10 +174,10 @@ class SyncRuntime(Facts):
         self.spec = runtime.spec
 
     def connect(self) -> None:
-        """Start the box, or find it, and wait until it answers. If this fails, nothing is left.
+        """Start the box, or attach to it, and wait until it answers. If this fails, nothing is left.
 
         Raises:
-            GloveboxError: it cannot be; the class and the text say why.
+            GloveboxError: it failed; the class and the text say why.
         """
         _OPEN[self._runtime] = os.getpid()
         with ExitStack() as unfinished:
@@ -187,7 +186,7 @@ class SyncRuntime(Facts):
             unfinished.pop_all()
 
     def close(self) -> None:
-        """Let go of the box, and delete it if it was started here and is not to be kept. Idempotent."""
+        """Disconnect, and delete the box if it was started here without `keep`. Idempotent."""
         _LOOP.run(self._runtime.close())
         _OPEN.pop(self._runtime, None)
 
@@ -221,33 +220,26 @@ class SyncRuntime(Facts):
     copy_from = blocking(Runtime.copy_from)
     download_to = blocking(Runtime.download_to)
     list_files = blocking(Runtime.list_files)
-    clone_or_init_repo = blocking(Runtime.clone_or_init_repo)
-    initialize_repository = blocking(Runtime.initialize_repository)
-    maybe_run_setup_script = blocking(Runtime.maybe_run_setup_script)
-    maybe_setup_git_hooks = blocking(Runtime.maybe_setup_git_hooks)
     get_git_changes = blocking(Runtime.get_git_changes)
     get_git_diff = blocking(Runtime.get_git_diff)
     get_workspace_branch = blocking(Runtime.get_workspace_branch)
-    get_microagents_from_selected_repo = blocking(Runtime.get_microagents_from_selected_repo)
     add_env_vars = blocking(Runtime.add_env_vars)
-    setup_initial_env = blocking(Runtime.setup_initial_env)
     get_mcp_config = blocking(Runtime.get_mcp_config)
-    edit_with_draft = blocking(Runtime.edit_with_draft)
 
     def stream(self, action: Action[ObservationT]) -> Iterator[Progress | ObservationT | ErrorObservation]:
-        """An action, followed while it runs; its observation is the last item. Leaving stops nothing."""
+        """Execute an action and iterate over its events; the last item is its observation."""
         return _items(self._runtime.stream(action))
 
     def events(
         self, *, after: str = "", kinds: Iterable[str] = (), action_id: str = ""
     ) -> Iterator[Happening]:
-        """Everything that happens in the box: what it remembers, from `after` on, and then as it happens."""
+        """The events of the box: stored ones from `after` on, then new ones."""
         return _items(self._runtime.events(after=after, kinds=kinds, action_id=action_id))
 
     def download(
         self, path: str, *, query: Mapping[str, str] | None = None, limit: float = 300.0
     ) -> Iterator[bytes]:
-        """The body that an endpoint answers with, a piece at a time."""
+        """The response body of an endpoint, in pieces."""
         return _items(self._runtime.download(path, query=query, limit=limit))
 
     @property

@@ -7,41 +7,47 @@ import contextlib
 import logging
 import secrets
 import socket
+import time
 from contextlib import AsyncExitStack
 from pathlib import Path
 
+import msgspec
+
+from glovebox.backends import owners
 from glovebox.backends.docker import wire
-from glovebox.backends.docker.cancellation import regardless, undoable
 from glovebox.backends.docker.config import (
     API_PORT,
-    HOME,
-    VSCODE_PORT,
-    ContainerPlan,
-    check,
-    container_config,
-)
-from glovebox.backends.docker.containers import created, inspected, listed, remove
-from glovebox.backends.docker.engine import Engine, EngineRefused, open_engine
-from glovebox.backends.docker.images import has_runtime, prepared
-from glovebox.backends.docker.labels import (
     BACKEND,
     BOX,
+    HOME,
+    KEEP,
+    LAYERS,
+    OWNER,
     PREFIX,
+    VSCODE_PORT,
+    ContainerPlan,
     box_info,
+    check,
+    container_config,
     host_ports,
-    reached,
+    published_url,
     state_of,
 )
+from glovebox.backends.docker.containers import create, inspect, list_containers, remove
+from glovebox.backends.docker.engine import Engine, EngineRefused, open_engine
+from glovebox.backends.docker.images import has_runtime, prepare_image
 from glovebox.backends.docker.mounts import Mounts, make_layers, mounts_for, remove_layers
-from glovebox.backends.docker.orphans import sweep
 from glovebox.backends.docker.runtime_volume import (
+    FILLING,
     STARTER,
+    VOLUME,
     RuntimeVolume,
     check_architecture,
     fill,
-    the_runtime,
+    runtime_volume,
 )
 from glovebox.backends.docker.sandbox import DockerSandbox
+from glovebox.backends.startup import finish, undoable
 from glovebox.client.backend import BoxInfo, ProgressReport
 from glovebox.client.spec import BoxSpec, checked_name
 from glovebox.errors import BackendError, BadImage, BadSpec, NoSuchBox
@@ -49,16 +55,20 @@ from glovebox.settings.host import HostSettings
 
 log = logging.getLogger(__name__)
 
-#: Seconds after the first start until boxes whose client is gone are looked for.
+#: Seconds after the first start until the sweep, so that the new box is not delayed.
 _SWEEP_AFTER = 0.1
+#: Unused runtimes that are kept: a user may switch between versions.
+KEPT_RUNTIMES = 2
+#: Seconds after which layers without a container are removed. A start makes them right after its container.
+_FORGOTTEN = 3600.0
 
 
 class _Incomplete(BackendError):
-    """The volume with the runtime is empty, or somebody has not finished filling it."""
+    """The volume with the runtime is empty or incomplete."""
 
 
 class DockerBackend:
-    """Starts boxes in containers. The engine is looked for when it is first needed."""
+    """Starts boxes in containers. It connects to an engine when one is first needed."""
 
     name = BACKEND
 
@@ -70,16 +80,16 @@ class DockerBackend:
         self._filling = asyncio.Lock()
         self._sweeping: asyncio.Task[None] | None = None
         self._closing = asyncio.Event()
-        #: How often the volume was filled from here.
+        #: How often this backend has filled the volume.
         self._fillings = 0
 
     async def start(self, spec: BoxSpec, report: ProgressReport) -> DockerSandbox:
-        """Start a box. The image is pulled or built first if need be, and given a runtime if it has none.
+        """Start a box. Its image is pulled or built if necessary, and gets a runtime if it has none.
 
         Boxes whose client is gone are removed afterwards, once.
 
         Raises:
-            BackendError: it cannot be; the text says why and what to do.
+            BackendError: it could not be started; the text says why and what to do.
         """
         sandbox = await self._start(spec, report)
         if self._sweeping is None:
@@ -87,10 +97,10 @@ class DockerBackend:
         return sandbox
 
     async def _start(self, spec: BoxSpec, report: ProgressReport) -> DockerSandbox:
-        engine = await self._opened()
+        engine = await self._open()
         check(spec, is_remote=engine.is_remote, is_podman=engine.is_podman)
         name = checked_name(spec.name) if spec.name else secrets.token_hex(6)
-        image_name, image = await prepared(engine, self._settings, spec, report)
+        image_name, image = await prepare_image(engine, self._settings, spec, report)
         runtime = None if has_runtime(image) else await self._runtime_for(image_name, image, report)
         plan = self._plan(engine, spec, name, image_name, runtime)
         fillings = self._fillings
@@ -103,21 +113,16 @@ class DockerBackend:
                     "Build it again, or take away its label glovebox.runtime."
                 ) from None
         async with self._filling:
-            if fillings == self._fillings:  # otherwise another start has filled it while this one waited
+            if fillings == self._fillings:  # else another start has filled it meanwhile
                 await fill(engine, runtime, image_name, report)
                 self._fillings += 1
         return await self._run(engine, spec, plan)
 
     async def attach(self, name: str) -> DockerSandbox:
-        """The box of that name.
-
-        Raises:
-            NoSuchBox: there is none.
-        """
-        engine = await self._opened()
+        engine = await self._open()
         container = PREFIX + checked_name(name)
         try:
-            found = await inspected(engine, container)
+            found = await inspect(engine, container)
         except EngineRefused as error:
             if error.status_code == 404:
                 raise NoSuchBox(f"There is no box {name!r}.") from error
@@ -128,16 +133,34 @@ class DockerBackend:
 
     async def boxes(self) -> list[BoxInfo]:
         """All boxes of this engine, oldest first."""
-        engine = await self._opened()
-        found = [_listed(engine, container) for container in await listed(engine, BOX)]
+        engine = await self._open()
+        found = [_listed(engine, container) for container in await list_containers(engine, BOX)]
         return sorted(found, key=lambda box: box.created)
 
     async def sweep(self) -> list[str]:
-        """Remove boxes whose client is gone and that are not to be kept; their names."""
-        return await sweep(await self._opened(), self._overlays)
+        """Remove boxes whose client is gone, unless they are kept, and what else such clients left."""
+        engine = await self._open()
+        removed = []
+        for container in await _orphans(engine):
+            labels = container.labels or {}
+            await remove(engine, container.id)
+            await asyncio.to_thread(remove_layers, labels.get(LAYERS, ""), PREFIX + labels[BOX])
+            removed.append(labels[BOX])
+        for container in await list_containers(engine, FILLING):
+            if owners.is_gone((container.labels or {}).get(OWNER, "")):
+                await remove(engine, container.id)
+        await _sweep_runtimes(engine)
+        existing = {
+            PREFIX + (container.labels or {})[BOX] for container in await list_containers(engine, BOX)
+        }
+        await asyncio.to_thread(_sweep_layers, self._overlays, existing)
+        return removed
+
+    async def orphans(self) -> list[str]:
+        """The names of the boxes that `sweep` would remove."""
+        return [(container.labels or {})[BOX] for container in await _orphans(await self._open())]
 
     async def _sweep(self) -> None:
-        # Whoever has just started a box has something to do with it first.
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_SWEEP_AFTER):
                 await self._closing.wait()
@@ -147,7 +170,6 @@ class DockerBackend:
             log.warning("Boxes of clients that are gone may be left over: %s", error)
 
     async def close(self) -> None:
-        """Let go of the connection to the engine. Boxes stay."""
         self._closing.set()
         if self._sweeping is not None:
             await self._sweeping
@@ -159,7 +181,7 @@ class DockerBackend:
     def _overlays(self) -> Path:
         return Path(self._settings.overlays or self._settings.state / "overlays").absolute()
 
-    async def _opened(self) -> Engine:
+    async def _open(self) -> Engine:
         async with self._opening:
             if self._engine is None:
                 self._engine = await open_engine(self._settings)
@@ -167,7 +189,7 @@ class DockerBackend:
 
     async def _runtime_for(self, name: str, image: wire.Image, report: ProgressReport) -> RuntimeVolume:
         if self._runtime is None:
-            self._runtime = await the_runtime(self._settings, report)
+            self._runtime = await runtime_volume(self._settings, report)
         check_architecture(name, image, self._runtime)
         return self._runtime
 
@@ -179,7 +201,7 @@ class DockerBackend:
         )
         api_port, vscode_port = API_PORT, VSCODE_PORT
         if spec.network == "host":
-            # Nothing is published, so nothing is chosen by the engine.
+            # Nothing is published, so the engine chooses no ports.
             api_port, vscode_port = _free_ports(spec, is_remote=engine.is_remote)
         return ContainerPlan(
             name=name,
@@ -205,23 +227,23 @@ class DockerBackend:
                 log.warning("the container %s may be left over: %s", plan.container, error)
             await asyncio.to_thread(remove_layers, plan.mounts.layers, plan.container)
 
-        container = await undoable(created(engine, plan.container, container_config(spec, plan)), undo)
+        container = await undoable(create(engine, plan.container, container_config(spec, plan)), undo)
         async with AsyncExitStack() as unfinished:
-            unfinished.push_async_callback(lambda: regardless(undo(container)))
+            unfinished.push_async_callback(lambda: finish(undo(container)))
             if plan.mounts.layers:
                 await asyncio.to_thread(make_layers, plan.mounts, spec)
             await _start(engine, container, plan)
             for network in spec.networks:
                 await _join(engine, container, network)
-            sandbox = DockerSandbox(engine, await inspected(engine, container))
-            await sandbox.until_alive(spec.start_limit)
+            sandbox = DockerSandbox(engine, await inspect(engine, container))
+            await sandbox.wait_until_alive(spec.start_limit)
             unfinished.pop_all()
         return sandbox
 
 
 async def _start(engine: Engine, container: str, plan: ContainerPlan) -> None:
     try:
-        await engine.ask("POST", f"/containers/{container}/start")
+        await engine.request("POST", f"/containers/{container}/start")
     except EngineRefused as error:
         words = str(error)
         if plan.program in words:
@@ -235,7 +257,7 @@ async def _start(engine: Engine, container: str, plan: ContainerPlan) -> None:
 
 async def _join(engine: Engine, container: str, network: str) -> None:
     try:
-        await engine.ask("POST", f"/networks/{network}/connect", body={"Container": container})
+        await engine.request("POST", f"/networks/{network}/connect", body={"Container": container})
     except EngineRefused as error:
         raise BadSpec(f"The box cannot join the network {network}: {error}") from error
 
@@ -245,7 +267,7 @@ def _listed(engine: Engine, container: wire.ContainerSummary) -> BoxInfo:
     where = {port.private: (port.ip, str(port.public)) for port in container.ports or () if port.public}
     own = list(host_ports(labels).values())
     at = where.get(API_PORT) or (own[0] if own else None)
-    url = reached(engine, *at) if at else ""
+    url = published_url(engine, *at) if at else ""
     return box_info(labels, state_of(container.state), url)
 
 
@@ -263,3 +285,35 @@ def _free_ports(spec: BoxSpec, *, is_remote: bool) -> tuple[int, int]:
                     f"This host does not have the address {spec.publish_address}: {error}"
                 ) from error
         return spec.port or one.getsockname()[1], two.getsockname()[1]
+
+
+async def _orphans(engine: Engine) -> list[wire.ContainerSummary]:
+    """The containers of boxes whose client is gone, unless they are kept."""
+    found = []
+    for container in await list_containers(engine, BOX):
+        labels = container.labels or {}
+        if labels.get(KEEP) != "true" and owners.is_gone(labels.get(OWNER, "")):
+            found.append(container)
+    return found
+
+
+async def _sweep_runtimes(engine: Engine) -> None:
+    filters = msgspec.json.encode({"label": [VOLUME], "dangling": ["true"]}).decode()
+    found = await engine.get(wire.Volumes, "/volumes", query={"filters": filters})
+    unused = sorted(found.volumes or (), key=lambda volume: volume.created_at, reverse=True)
+    for volume in unused[KEPT_RUNTIMES:]:
+        try:
+            await engine.request("DELETE", f"/volumes/{volume.name}")
+        except EngineRefused as error:  # it is in use again
+            log.debug("the volume %s stays: %s", volume.name, error)
+
+
+def _sweep_layers(overlays: Path, existing: set[str]) -> None:
+    """Remove layers whose container is gone."""
+    try:
+        found = [path for path in overlays.iterdir() if path.name.startswith(PREFIX)]
+    except FileNotFoundError:
+        return
+    for path in found:
+        if path.name not in existing and time.time() - path.stat().st_mtime > _FORGOTTEN:
+            remove_layers(str(path), path.name)

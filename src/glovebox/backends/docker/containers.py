@@ -1,4 +1,4 @@
-"""What is done with containers, whatever is in them."""
+"""Operations on containers: create, inspect, list, remove, read logs."""
 
 from __future__ import annotations
 
@@ -11,42 +11,41 @@ from typing import Any
 import msgspec
 
 from glovebox.backends.docker import wire
-from glovebox.backends.docker.engine import Engine, EngineRefused, decoded
+from glovebox.backends.docker.engine import Engine, EngineRefused, decode
 from glovebox.errors import BadImage, BadSpec, BoxExists
 
-#: Before each piece of a log: the stream it was printed to, three bytes of nothing, and its length.
+#: The header of each piece of a log: its stream, three unused bytes, and its length.
 _FRAME = struct.Struct(">BxxxL")
-#: How often it is looked whether a container that somebody else removes is gone, in seconds.
+#: Seconds between checks of a container that another client removes, and until that has to be done.
 _LOOK = 0.02
-#: Seconds that it may take somebody else to remove a container.
 _REMOVAL_LIMIT = 30.0
 
 
-async def created(engine: Engine, name: str, config: Mapping[str, Any]) -> str:
-    """The id of a new container.
+async def create(engine: Engine, name: str, config: Mapping[str, Any]) -> str:
+    """Create a container; its id.
 
     Raises:
         BoxExists: the name is taken.
         BadImage: the image is gone.
-        BadSpec: the engine does not want one like that; the text has its words.
+        BadSpec: the engine refuses the configuration; the text has its message.
     """
     try:
-        answer = await engine.ask("POST", "/containers/create", query={"name": name}, body=config)
+        answer = await engine.request("POST", "/containers/create", query={"name": name}, body=config)
     except EngineRefused as error:
         if error.status_code == 409 or "already in use" in str(error):
             raise BoxExists(f"There is a container {name} already: {error}") from error
         if error.status_code == 404 and "image" in str(error).lower():
             raise BadImage(f"The image {config['Image']} is gone: {error}") from error
         raise BadSpec(f"The engine does not create the container {name}: {error}") from error
-    return decoded(wire.Created, answer).id
+    return decode(wire.Created, answer).id
 
 
-async def inspected(engine: Engine, name: str) -> wire.Container:
-    """How a container is now."""
+async def inspect(engine: Engine, name: str) -> wire.Container:
+    """The present state of a container."""
     return await engine.get(wire.Container, f"/containers/{name}/json")
 
 
-async def listed(engine: Engine, label: str) -> tuple[wire.ContainerSummary, ...]:
+async def list_containers(engine: Engine, label: str) -> tuple[wire.ContainerSummary, ...]:
     """All containers that have a label."""
     filters = msgspec.json.encode({"label": [label]}).decode()
     return await engine.get(
@@ -59,20 +58,20 @@ async def remove(engine: Engine, name: str) -> None:
     deadline = asyncio.get_running_loop().time() + _REMOVAL_LIMIT
     while True:
         try:
-            await engine.ask("DELETE", f"/containers/{name}", query={"force": "1", "v": "1"})
+            await engine.request("DELETE", f"/containers/{name}", query={"force": "1", "v": "1"})
             return
         except EngineRefused as error:
             if error.status_code == 404:
                 return
             if error.status_code != 409 or asyncio.get_running_loop().time() > deadline:
                 raise
-        # Somebody else removes it right now; whoever asked wants it to be gone.
+        # Another client removes it right now: wait until it is gone.
         await asyncio.sleep(_LOOK)
 
 
-async def lines(engine: Engine, name: str, query: Mapping[str, str]) -> AsyncIterator[str]:
-    """The lines of a log. Both streams are in it, and a line of one is never torn by the other."""
-    async with engine.streaming("GET", f"/containers/{name}/logs", query=query) as answer:
+async def log_lines(engine: Engine, name: str, query: Mapping[str, str]) -> AsyncIterator[str]:
+    """The lines of a log. Lines of its two streams are not mixed."""
+    async with engine.stream("GET", f"/containers/{name}/logs", query=query) as answer:
         unfinished: dict[int, bytes] = {}
         with contextlib.suppress(asyncio.IncompleteReadError):
             while True:

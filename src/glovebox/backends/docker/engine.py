@@ -1,8 +1,12 @@
-"""The connection to Docker Engine or Podman: one question at a time, and streams."""
+"""The client of Docker Engine and Podman: requests, streams, and where engines are found.
+
+Written by hand because importing aiodocker takes 350 ms, longer than starting a box.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import os
 import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack
@@ -21,7 +25,7 @@ if TYPE_CHECKING:
     import aiohttp
 
 AnswerT = TypeVar("AnswerT")
-#: Seconds until an engine has to say that it is there, and until it has to answer: it is slow under load.
+#: Seconds for the answer to a ping and to other requests; an engine is slow under load.
 _GREETING_LIMIT = 5.0
 _ANSWER_LIMIT = 300.0
 
@@ -52,25 +56,25 @@ class Engine:
         self._base = base
         #: As it is written in DOCKER_HOST.
         self.where = where
-        #: By what name its machine is reached, empty if that is this one.
+        #: The name of its machine, empty for this one.
         self.host = host
         self.is_remote = is_remote
-        #: Whether it is Podman that answers as Docker would; known once it was greeted.
+        #: Whether it is Podman, which answers as Docker does; known after `greet`.
         self.is_podman = False
 
     async def greet(self) -> None:
-        """See that it is there, and what it is. To be told its version would take ten times as long.
+        """Check that it answers, and whether it is Podman. Its version would take ten times as long.
 
         Raises:
-            EngineRefused, EngineUnavailable: there is none.
+            EngineRefused, EngineUnavailable: no engine answers.
         """
-        async with self.streaming("GET", "/_ping", limit=_GREETING_LIMIT) as answer:
+        async with self.stream("GET", "/_ping", limit=_GREETING_LIMIT) as answer:
             await answer.read()
         if "Api-Version" not in answer.headers:
             raise EngineUnavailable("what answers there is not a container engine")
         self.is_podman = "Libpod-API-Version" in answer.headers
 
-    async def ask(
+    async def request(
         self,
         method: str,
         path: str,
@@ -79,22 +83,22 @@ class Engine:
         body: object = None,
         limit: float | None = _ANSWER_LIMIT,
     ) -> bytes:
-        """The answer to one question; `body` is sent as JSON.
+        """The body of a response; `body` is sent as JSON.
 
         Raises:
             EngineRefused: the answer is an error.
             EngineUnavailable: there is no answer.
         """
         data = None if body is None else msgspec.json.encode(body)
-        async with self.streaming(method, path, query=query, data=data, limit=limit) as answer:
+        async with self.stream(method, path, query=query, data=data, limit=limit) as answer:
             return await answer.read()
 
     async def get(self, kind: type[AnswerT], path: str, *, query: Mapping[str, str] | None = None) -> AnswerT:
-        """The answer to a GET, as what it is known to be."""
-        return decoded(kind, await self.ask("GET", path, query=query))
+        """The decoded response to a GET."""
+        return decode(kind, await self.request("GET", path, query=query))
 
     @contextlib.asynccontextmanager
-    async def streaming(
+    async def stream(
         self,
         method: str,
         path: str,
@@ -104,7 +108,7 @@ class Engine:
         kind: str = "application/json",
         limit: float | None = None,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """An answer that is read as it comes. It is closed at the end, read or not."""
+        """A response to be read in pieces. It is closed at the end."""
         import aiohttp
 
         try:
@@ -131,23 +135,22 @@ class Engine:
     async def steps(
         self, path: str, *, query: Mapping[str, str], data: Any = None, kind: str = "application/json"
     ) -> AsyncIterator[wire.ProgressLine]:
-        """What the engine tells of a long piece of work, line by line."""
-        async with self.streaming("POST", path, query=query, data=data, kind=kind) as answer:
+        """The progress lines of a long operation."""
+        async with self.stream("POST", path, query=query, data=data, kind=kind) as answer:
             rest = b""
             async for piece in answer.content.iter_any():
                 *lines, rest = (rest + piece).split(b"\n")
                 for line in filter(bytes.strip, lines):
-                    yield decoded(wire.ProgressLine, line)
+                    yield decode(wire.ProgressLine, line)
             if rest.strip():
-                yield decoded(wire.ProgressLine, rest)
+                yield decode(wire.ProgressLine, rest)
 
     async def close(self) -> None:
-        """Let go of the connections. Idempotent."""
         await self._session.close()
 
 
-def decoded(kind: type[AnswerT], answer: bytes) -> AnswerT:
-    """An answer as what it is known to be.
+def decode(kind: type[AnswerT], answer: bytes) -> AnswerT:
+    """Decode a response.
 
     Raises:
         BackendError: it is something else.
@@ -166,13 +169,16 @@ def _words(answer: bytes) -> str:
 
 
 async def open_engine(settings: HostSettings) -> Engine:
-    """The engine that the settings name, or else the first that answers where engines usually are.
+    """The engine of the settings, or else the first that answers in the usual places.
 
     Raises:
         EngineUnavailable: none does; the text says what was tried and what to do.
     """
-    refusals = []
-    for where in [settings.engine] if settings.engine else _usual_places(settings):
+    refusals: list[tuple[str, BaseException]] = []
+    for where in places(settings):
+        if _is_missing(where):  # known without loading the HTTP client
+            refusals.append((where, FileNotFoundError()))
+            continue
         engine = _connection(where, settings)
         try:
             async with AsyncExitStack() as unfinished:
@@ -185,23 +191,30 @@ async def open_engine(settings: HostSettings) -> Engine:
     raise EngineUnavailable(_advice(refusals, settings))
 
 
-def _usual_places(settings: HostSettings) -> list[str]:
-    places = ["/var/run/docker.sock"]
+def places(settings: HostSettings) -> list[str]:
+    """Addresses where an engine may answer: that of DOCKER_HOST, or the usual ones."""
+    if settings.engine:
+        return [settings.engine]
+    paths = ["/var/run/docker.sock"]
     if own := settings.environment.get("XDG_RUNTIME_DIR"):
-        places += [f"{own}/docker.sock", f"{own}/podman/podman.sock"]
-    places += ["/run/podman/podman.sock", f"{settings.home}/.docker/run/docker.sock"]
-    return [f"unix://{place}" for place in places]
+        paths += [f"{own}/docker.sock", f"{own}/podman/podman.sock"]
+    paths += ["/run/podman/podman.sock", f"{settings.home}/.docker/run/docker.sock"]
+    return [f"unix://{path}" for path in paths]
+
+
+def _is_missing(where: str) -> bool:
+    return where.startswith("unix://") and not os.path.exists(where.removeprefix("unix://"))
 
 
 def _connection(where: str, settings: HostSettings) -> Engine:
-    """A connection to an address as DOCKER_HOST has it; nothing is sent yet."""
+    """The client of an address as in DOCKER_HOST; nothing is sent yet."""
     import aiohttp
 
     address = urlsplit(where)
     here = settings.environment.get("DOCKER_HOST_ADDR", "")
     connector: aiohttp.BaseConnector
     if address.scheme == "unix":
-        # Whoever follows many logs needs many connections.
+        # No limit: each log that is followed holds a connection.
         connector = aiohttp.UnixConnector(where.removeprefix("unix://"), limit=0)
         return Engine(aiohttp.ClientSession(connector=connector), "http://engine", where, here)
     if address.scheme in ("tcp", "http", "https") and address.hostname:
@@ -219,7 +232,7 @@ def _connection(where: str, settings: HostSettings) -> Engine:
 
 
 def _is_secure(where: str, settings: HostSettings) -> bool:
-    """Whether TLS is spoken to an address; to a socket it never is."""
+    """Whether TLS is used for an address; never for a socket."""
     verify = settings.environment.get("DOCKER_TLS_VERIFY", "") not in ("", "0")
     return where.startswith("https:") or (verify and not where.startswith("unix:"))
 
@@ -229,7 +242,7 @@ def _certificate_directory(settings: HostSettings) -> Path:
 
 
 def _certificates(settings: HostSettings) -> ssl.SSLContext:
-    """Who is trusted, and who we are, as Docker's own client finds it."""
+    """The certificates, where Docker's own client looks for them."""
     directory = _certificate_directory(settings)
     files = [directory / name for name in ("ca.pem", "cert.pem", "key.pem")]
     authority, certificate, key = files
@@ -265,9 +278,7 @@ def _advice(refusals: list[tuple[str, BaseException]], settings: HostSettings) -
 
 
 def _about_tls(where: str, cause: BaseException, settings: HostSettings) -> str:
-    """What to do if the two sides do not agree on TLS or do not trust each other; else nothing."""
-    import aiohttp
-
+    """Advice if TLS is the problem; else empty."""
     directory = _certificate_directory(settings)
     if isinstance(cause, EngineRefused) and "HTTPS server" in str(cause):
         return (
@@ -276,6 +287,8 @@ def _about_tls(where: str, cause: BaseException, settings: HostSettings) -> str:
         )
     if not _is_secure(where, settings):
         return ""
+    import aiohttp
+
     if isinstance(cause, ssl.SSLCertVerificationError):
         return (
             f"Its certificate is not trusted: {directory}/ca.pem has to be that of the authority that signed "
@@ -283,7 +296,7 @@ def _about_tls(where: str, cause: BaseException, settings: HostSettings) -> str:
         )
     if isinstance(cause, ssl.SSLError) and cause.reason == "WRONG_VERSION_NUMBER":
         return "It does not speak TLS: unset DOCKER_TLS_VERIFY, or use its port for TLS."
-    # Engines say no after the handshake, and seldom why.
+    # Engines refuse after the handshake, and rarely say why.
     if isinstance(cause, (ssl.SSLError, aiohttp.ClientOSError, aiohttp.ServerDisconnectedError)):
         return (
             f"It may not know the certificate of this client: {directory}/cert.pem has to be signed by an "

@@ -1,4 +1,4 @@
-"""The image that a box is made from: chosen, pulled if it is missing, and looked at."""
+"""The image of a box: chosen, pulled or built."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from glovebox.settings.host import HostSettings
 
 log = logging.getLogger(__name__)
 
-#: The project's own image, if somebody has built it, and what is used without it.
+#: The project's own image, if it has been built, and its replacement.
 OWN_IMAGE = "glovebox:latest"
 PLAIN_IMAGE = "debian:stable-slim"
-#: How an image says that it has a runtime.
+#: The label and the variable of images that have a runtime.
 RUNTIME_LABEL = "glovebox.runtime"
 RUNTIME_VARIABLE = "GLOVEBOX_RUNTIME=/opt/glovebox"
 
@@ -39,19 +39,19 @@ def has_runtime(image: wire.Image) -> bool:
     return RUNTIME_LABEL in (config.labels or {}) or RUNTIME_VARIABLE in (config.env or ())
 
 
-async def prepared(
+async def prepare_image(
     engine: Engine, settings: HostSettings, spec: BoxSpec, report: ProgressReport
 ) -> tuple[str, wire.Image]:
     """The image for a box, by name and as the engine has it.
 
     Raises:
-        BadImage: it cannot be had, or no box runs in it.
+        BadImage: it is not available, or no box runs in it.
     """
     if spec.build and spec.image:
         raise BadSpec("A box has either an image or a directory to build one from, not both.")
     if spec.build:
         name = await build(engine, spec.build, report)
-        return name, _usable(name, await _inspected(engine, name))
+        return name, _usable(name, await _inspect(engine, name))
     if name := spec.image or settings.image:
         image = await _look(engine, name)
     else:
@@ -60,21 +60,21 @@ async def prepared(
             name, image = PLAIN_IMAGE, await _look(engine, PLAIN_IMAGE)
     if image is None:
         await _pull(engine, name, report)
-        image = await _inspected(engine, name)
+        image = await _inspect(engine, name)
     return name, _usable(name, image)
 
 
 async def _look(engine: Engine, name: str) -> wire.Image | None:
     """An image as the engine has it, or None if it is not there."""
     try:
-        return await _inspected(engine, name)
+        return await _inspect(engine, name)
     except EngineRefused as error:
         if error.status_code == 404:
             return None
         raise BadImage(f"The image {name!r} cannot be used: {error}") from error
 
 
-async def _inspected(engine: Engine, name: str) -> wire.Image:
+async def _inspect(engine: Engine, name: str) -> wire.Image:
     return await engine.get(wire.Image, f"/images/{quote(name)}/json")
 
 
@@ -91,7 +91,7 @@ def _usable(name: str, image: wire.Image) -> wire.Image:
 
 
 async def _pull(engine: Engine, name: str, report: ProgressReport) -> None:
-    """Have the engine pull an image, and tell how many bytes of its layers are there."""
+    """Pull an image, and report the bytes of its layers."""
     report.status(RuntimeStatus.BUILDING_RUNTIME, f"Pulling {name}...")
     repository, tag = _parts(name)
     layers: dict[str, wire.Detail] = {}
@@ -136,16 +136,16 @@ def _cannot_pull(engine: Engine, name: str, words: str) -> BadImage:
 #: `Step 2/5 : RUN make`, as Docker and (in capitals) Podman say it.
 STEP = re.compile(r"^step (\d+)/(\d+) ?: (.*)", re.IGNORECASE)
 LAST_WORDS = 20
-#: A context up to this size stays in memory on its way to the engine.
+#: The largest context that is kept in memory.
 _IN_MEMORY = 4 << 20
 
 
 async def build(engine: Engine, directory: str, report: ProgressReport) -> str:
-    """The name of the image that a directory was built to; what has not changed is not built again.
+    """Build an image from a directory, with the engine's cache; its name.
 
     Raises:
         BadSpec: there is no Dockerfile.
-        BadImage: it cannot be built; the text has the engine's last words.
+        BadImage: it cannot be built; the text has the engine's last output.
     """
     root = _absolute(directory)
     tag = f"glovebox-build:{hashlib.sha256(str(root).encode()).hexdigest()[:12]}"
@@ -157,7 +157,7 @@ async def build(engine: Engine, directory: str, report: ProgressReport) -> str:
             async for step in engine.steps("/build", query=query, data=archive, kind="application/x-tar"):
                 if step.error:
                     raise _cannot_build(root, words, step.error)
-                _tell(step.stream or step.status, words, report)
+                _report_step(step.stream or step.status, words, report)
         except EngineRefused as error:
             raise _cannot_build(root, words, str(error)) from error
     return tag
@@ -167,7 +167,7 @@ def _absolute(directory: str) -> Path:
     return Path(directory).expanduser().absolute()
 
 
-def _tell(text: str, words: deque[str], report: ProgressReport) -> None:
+def _report_step(text: str, words: deque[str], report: ProgressReport) -> None:
     for line in filter(None, (line.rstrip() for line in text.splitlines())):
         words.append(line)
         if match := STEP.match(line):
@@ -216,16 +216,16 @@ def _files(root: Path, ignored: Ignored) -> Iterator[str]:
             if not ignored(path):
                 yield path
             elif not ignored.has_exceptions:
-                directories.remove(name)  # nothing below it is wanted, so it is not walked
+                directories.remove(name)  # nothing below it is needed
         for name in sorted(files):
             path = (here / name).as_posix()
-            # The engine needs these two whatever they say of themselves.
+            # The engine always needs these two.
             if path in ("Dockerfile", ".dockerignore") or not ignored(path):
                 yield path
 
 
 class Ignored:
-    """What a `.dockerignore` keeps out of a build."""
+    """The rules of a `.dockerignore`."""
 
     def __init__(self, lines: list[str]) -> None:
         self._rules: list[tuple[bool, re.Pattern[str]]] = []
@@ -236,7 +236,7 @@ class Ignored:
         self.has_exceptions = any(wanted for wanted, _ in self._rules)
 
     def __call__(self, path: str) -> bool:
-        """Whether a path, relative to the directory, stays out; the last rule that fits decides."""
+        """Whether a relative path is ignored; the last matching rule decides."""
         ignored = False
         for wanted, pattern in self._rules:
             if pattern.fullmatch(path):
@@ -245,7 +245,7 @@ class Ignored:
 
 
 def _pattern(glob: str) -> re.Pattern[str]:
-    """A pattern of `.dockerignore`; it also fits everything below what it names."""
+    """A pattern of `.dockerignore`; it also matches everything below."""
     translated, rest = "", os.path.normpath(glob).lstrip("/")
     while rest:
         if rest.startswith("**/"):

@@ -1,4 +1,4 @@
-"""What a box sees of its host: directories, volumes, and directories under a layer of its own."""
+"""The mounts of a box: directories, volumes, and directories under an overlay."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PLAIN_MODES = ("", "rw", "ro")
 
 
 class Mounts(Message):
-    """Mounts in the engine's words, and the directory that the layers are in."""
+    """Mounts in the engine's form, and the directory of the layers."""
 
     binds: tuple[str, ...]
     mounts: tuple[dict[str, Any], ...]
@@ -26,17 +26,17 @@ class Mounts(Message):
 
 
 def mounts_for(spec: BoxSpec, container: str, overlays: Path, *, is_remote: bool, is_podman: bool) -> Mounts:
-    """What a spec wants to be mounted. The directories of layers are not made yet.
+    """The mounts of a spec. The directories of layers are not created yet.
 
     Raises:
-        BadSpec: a mount that cannot be.
-        NotSupported: layers on a machine that is not this one.
+        BadSpec: a mount is not valid.
+        NotSupported: an overlay, and the engine is on another machine.
     """
     binds: list[str] = []
     mounts: list[dict[str, Any]] = []
     layers = ""
     if spec.workspace:
-        # The engine makes it if it is missing, as a box does that has no engine.
+        # The engine creates it if it is missing.
         binds.append(f"{Path(spec.workspace).absolute()}:{spec.workspace_in_box}:rw")
     for index, mount in enumerate(spec.volumes):
         if not mount.target.startswith("/"):
@@ -50,7 +50,7 @@ def mounts_for(spec: BoxSpec, container: str, overlays: Path, *, is_remote: bool
                 binds.append(f"{mount.source}:{mount.target}:{options}")
             else:
                 mounts.append(_overlay(mount, directory, container))
-        elif mount.mode in _PLAIN_MODES or mount.is_overlay:  # a layer that nobody writes to is none
+        elif mount.mode in _PLAIN_MODES or mount.is_overlay:  # a read-only overlay is a plain mount
             kind = "bind" if mount.is_bind else "volume"
             mounts.append(
                 {
@@ -60,7 +60,7 @@ def mounts_for(spec: BoxSpec, container: str, overlays: Path, *, is_remote: bool
                     "ReadOnly": _is_read_only(mount),
                 }
             )
-        else:  # `z`, `cached`, `rslave`: the engine knows what they mean
+        else:  # `z`, `cached`, `rslave`: options of the engine
             binds.append(f"{mount.source}:{mount.target}:{mount.mode}")
     return Mounts(binds=tuple(binds), mounts=tuple(mounts), layers=layers)
 
@@ -85,7 +85,7 @@ def _check_layers(mount: Mount, *, is_remote: bool) -> None:
 
 
 def _overlay(mount: Mount, directory: Path, container: str) -> dict[str, Any]:
-    """A volume without a name, which goes with its container."""
+    """A volume without a name, removed with its container."""
     options = f"lowerdir={mount.source},upperdir={directory}/upper,workdir={directory}/work"
     return {
         "Type": "volume",
@@ -102,10 +102,10 @@ def _overlay(mount: Mount, directory: Path, container: str) -> dict[str, Any]:
 
 
 def make_layers(mounts: Mounts, spec: BoxSpec) -> None:
-    """Make the directories that layers are kept in; those of an earlier box of that name go.
+    """Create the directories of the layers, in place of those of an earlier box of that name.
 
     Raises:
-        BadSpec: they cannot be made.
+        BadSpec: they cannot be created.
     """
     remove_layers(mounts.layers, Path(mounts.layers).name)
     for index, mount in enumerate(spec.volumes):
@@ -124,7 +124,7 @@ def make_layers(mounts: Mounts, spec: BoxSpec) -> None:
 
 def remove_layers(layers: str, container: str) -> None:
     """Remove the layers of a container that is gone."""
-    # The path comes from a label: what does not look like ours is not touched.
+    # The path comes from a label: only a directory named like the container is removed.
     if not layers or Path(layers).name != container:
         return
     try:

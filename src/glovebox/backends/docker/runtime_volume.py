@@ -1,11 +1,10 @@
-"""The runtime for images that have none: a volume that every such box has, read-only.
+"""The runtime for images that have none: a read-only volume in every such box.
 
-The name of the volume says what is in it, so one that is there needs no look. It may be only half full,
-though, because somebody fills it right now, or was killed over it. So the program that boxes are started by
-is a link that is written last: in a volume that is not complete there is nothing to start, the engine says
-so, and whoever hears it fills the volume. A box that starts costs no question.
+The name of the volume identifies its contents, so a start does not inspect it. The volume may be incomplete,
+because a client is filling it or was killed meanwhile. Therefore the program that starts a box is a link that
+is written last: with an incomplete volume the engine refuses to start the container, and the client fills it.
 
-Who fills it holds a lock: a container that is never started. The engine gives its name to one at a time.
+A client that fills the volume holds a lock: a container that is never started, whose name is unique.
 """
 
 from __future__ import annotations
@@ -21,18 +20,17 @@ from typing import Any
 
 from glovebox.backends import owners
 from glovebox.backends.docker import wire
-from glovebox.backends.docker.cancellation import regardless, undoable
-from glovebox.backends.docker.config import HOME
-from glovebox.backends.docker.containers import created, inspected
+from glovebox.backends.docker.config import HOME, OWNER
+from glovebox.backends.docker.containers import create, inspect
 from glovebox.backends.docker.engine import Engine, EngineRefused
-from glovebox.backends.docker.labels import OWNER
+from glovebox.backends.startup import finish, undoable
 from glovebox.bundle import ensure, manifest
 from glovebox.client.backend import ProgressReport, RuntimeStatus
 from glovebox.errors import BackendError, BadImage, BoxExists
 from glovebox.protocol.base import Message
 from glovebox.settings.host import HostSettings
 
-#: What boxes are started by; it comes into the volume last.
+#: The program that starts a box; the last file that is written to the volume.
 STARTER = f"{HOME}/start"
 VOLUME_PREFIX = "glovebox-runtime-"
 FILLER_PREFIX = "glovebox-filling-"
@@ -42,14 +40,14 @@ VOLUME = "glovebox.runtime.volume"
 FILLING = "glovebox.runtime.filling"
 #: Machines, as Linux and as images name them.
 _MACHINES = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm", "i686": "386"}
-#: Seconds to wait for another who fills; then, or when that one is gone, the lock is taken over.
+#: Seconds to wait for another client that fills; then, or when it is gone, the lock is taken over.
 _PATIENCE = 300.0
 _LOOK = 0.05
 _PIECE = 1 << 20
 
 
 class RuntimeVolume(Message):
-    """A runtime to put into images."""
+    """A runtime for images."""
 
     bundle: str
     digest: str
@@ -58,7 +56,7 @@ class RuntimeVolume(Message):
     architecture: str
 
     def mount(self, *, is_read_only: bool = True) -> dict[str, Any]:
-        """The volume as a container has it. The engine makes one that is missing."""
+        """The volume as a mount. The engine creates it if it is missing."""
         return {
             "Type": "volume",
             "Source": self.volume,
@@ -68,11 +66,11 @@ class RuntimeVolume(Message):
         }
 
 
-async def the_runtime(settings: HostSettings, report: ProgressReport) -> RuntimeVolume:
-    """The runtime of this version. It is made if it is missing, which takes a while.
+async def runtime_volume(settings: HostSettings, report: ProgressReport) -> RuntimeVolume:
+    """The runtime of this version, built if it is missing.
 
     Raises:
-        NoBundle: it cannot be made.
+        NoBundle: it cannot be built.
     """
     path = await ensure(settings, report)
     about = await asyncio.to_thread(manifest, path)
@@ -85,10 +83,10 @@ async def the_runtime(settings: HostSettings, report: ProgressReport) -> Runtime
 
 
 def check_architecture(name: str, image: wire.Image, runtime: RuntimeVolume) -> None:
-    """See that the machine of an image is that of the runtime.
+    """Check that image and runtime are for the same architecture.
 
     Raises:
-        BadImage: it is another.
+        BadImage: they are not.
     """
     if image.architecture and image.architecture != runtime.architecture:
         raise BadImage(
@@ -99,12 +97,12 @@ def check_architecture(name: str, image: wire.Image, runtime: RuntimeVolume) -> 
 
 
 async def fill(engine: Engine, runtime: RuntimeVolume, image: str, report: ProgressReport) -> None:
-    """Make the volume complete. Nothing is sent if it is.
+    """Fill the volume, unless it is complete.
 
     Raises:
-        BackendError: the engine does not let us.
+        BackendError: the engine refuses.
     """
-    holder = await _locked(engine, runtime, image)
+    holder = await _lock(engine, runtime, image)
     try:
         if not await _is_complete(engine, holder):
             report.status(
@@ -115,11 +113,11 @@ async def fill(engine: Engine, runtime: RuntimeVolume, image: str, report: Progr
     except EngineRefused as error:
         raise BackendError(f"The runtime cannot be given to the engine: {error}") from error
     finally:
-        await regardless(_unlock(engine, holder))
+        await finish(_unlock(engine, holder))
 
 
-async def _locked(engine: Engine, runtime: RuntimeVolume, image: str) -> str:
-    """The container that holds the lock, created as soon as there is no other."""
+async def _lock(engine: Engine, runtime: RuntimeVolume, image: str) -> str:
+    """Create the container that is the lock, as soon as there is no other; its id."""
     name = f"{FILLER_PREFIX}{runtime.digest[:16]}"
     config = {
         "Image": image,
@@ -130,7 +128,7 @@ async def _locked(engine: Engine, runtime: RuntimeVolume, image: str) -> str:
     deadline = asyncio.get_running_loop().time() + _PATIENCE
     while True:
         try:
-            return await undoable(created(engine, name, config), lambda made: _unlock(engine, made))
+            return await undoable(create(engine, name, config), lambda made: _unlock(engine, made))
         except BoxExists:
             if asyncio.get_running_loop().time() > deadline or await _is_left(engine, name):
                 await _unlock(engine, name)
@@ -139,22 +137,22 @@ async def _locked(engine: Engine, runtime: RuntimeVolume, image: str) -> str:
 
 
 async def _is_left(engine: Engine, name: str) -> bool:
-    """Whether the one who holds the lock is gone."""
+    """Whether the client that holds the lock is gone."""
     try:
-        holder = await inspected(engine, name)
+        holder = await inspect(engine, name)
     except EngineRefused:
-        return False  # just released, or not quite there yet
+        return False  # released, or not created yet
     return owners.is_gone(holder.labels.get(OWNER, "")) is True
 
 
 async def _unlock(engine: Engine, holder: str) -> None:
-    with contextlib.suppress(EngineRefused):  # somebody else has removed it
-        await engine.ask("DELETE", f"/containers/{holder}", query={"force": "1"})
+    with contextlib.suppress(EngineRefused):  # it is removed already
+        await engine.request("DELETE", f"/containers/{holder}", query={"force": "1"})
 
 
 async def _is_complete(engine: Engine, holder: str) -> bool:
     try:
-        await engine.ask("HEAD", f"/containers/{holder}/archive", query={"path": STARTER})
+        await engine.request("HEAD", f"/containers/{holder}/archive", query={"path": STARTER})
     except EngineRefused as error:
         if error.status_code == 404:
             return False
@@ -164,14 +162,14 @@ async def _is_complete(engine: Engine, holder: str) -> bool:
 
 async def _put(engine: Engine, holder: str, archive: AsyncIterator[bytes] | bytes) -> None:
     path = f"/containers/{holder}/archive"
-    async with engine.streaming(
+    async with engine.stream(
         "PUT", path, query={"path": HOME}, data=archive, kind="application/x-tar"
     ) as answer:
         await answer.read()
 
 
 async def _read(bundle: str, report: ProgressReport) -> AsyncIterator[bytes]:
-    """A bundle in pieces, which the report hears of."""
+    """A bundle in pieces, with progress."""
     with await asyncio.to_thread(open, bundle, "rb") as file:
         total, done = os.fstat(file.fileno()).st_size, 0
         while piece := await asyncio.to_thread(file.read, _PIECE):
@@ -181,7 +179,7 @@ async def _read(bundle: str, report: ProgressReport) -> AsyncIterator[bytes]:
 
 
 def _link() -> bytes:
-    """An archive with nothing but the starter."""
+    """An archive with only the starter."""
     archive = io.BytesIO()
     with tarfile.open(fileobj=archive, mode="w") as tar:
         link = tarfile.TarInfo(Path(STARTER).name)

@@ -7,20 +7,20 @@ import contextlib
 from collections.abc import AsyncGenerator, Mapping
 
 from glovebox.backends.docker import wire
-from glovebox.backends.docker.containers import inspected, lines, remove
-from glovebox.backends.docker.engine import Engine, EngineRefused
-from glovebox.backends.docker.labels import (
+from glovebox.backends.docker.config import (
     BOX,
     LAYERS,
     PREFIX,
     WORKSPACE,
     box_info,
     host_ports,
-    reached,
+    published_url,
     state_of,
 )
+from glovebox.backends.docker.containers import inspect, log_lines, remove
+from glovebox.backends.docker.engine import Engine, EngineRefused
 from glovebox.backends.docker.mounts import remove_layers
-from glovebox.backends.readiness import until_alive
+from glovebox.backends.startup import wait_until_alive
 from glovebox.client.backend import Address, BoxInfo
 from glovebox.errors import BackendError, BoxDied, NoSuchBox
 
@@ -41,12 +41,11 @@ class DockerSandbox:
 
     @property
     def name(self) -> str:
-        """Its name, without what all containers of the project begin with."""
         return self._container.labels[BOX]
 
     @property
     def address(self) -> Address:
-        """Where it answers, and its key, which its container knows."""
+        """Its address and its key, from its container."""
         environment = self._container.environment
         port = environment.get("port", "")
         url = self.ports.get(int(port), "") if port.isdigit() else ""
@@ -54,20 +53,18 @@ class DockerSandbox:
 
     @property
     def workspace(self) -> str:
-        """The path of the workspace, as the box sees it."""
         return self._container.labels.get(WORKSPACE, "/workspace")
 
     @property
     def ports(self) -> Mapping[int, str]:
-        """Under which address the host reaches each published port."""
-        # In the host's own network nothing is published: the labels say where the box listens.
+        # In the host's network nothing is published: the labels have the ports.
         own = host_ports(self._container.labels)
         bound = {port: (found.host_ip, found.host_port) for port, found in self._container.ports.items()}
-        return {port: reached(self._engine, *where) for port, where in (bound or own).items()}
+        return {port: published_url(self._engine, *where) for port, where in (bound or own).items()}
 
     async def info(self) -> BoxInfo:
         try:
-            self._container = await self._inspected()
+            self._container = await self._inspect()
             state = state_of(self._container.state.status)
         except NoSuchBox:
             state = "missing"
@@ -77,22 +74,18 @@ class DockerSandbox:
         await self._do("pause", unless=("paused",))
 
     async def resume(self) -> None:
-        """Go on after `pause` or `stop`. After `stop` it answers at another address.
-
-        Raises:
-            BoxDied: it ends at once.
-        """
-        state = (await self._inspected()).state.status
+        """Continue after `pause` or `stop`. After `stop` it has another address."""
+        state = (await self._inspect()).state.status
         if state == "paused":
             await self._do("unpause", unless=("running",))
         elif state != "running":
             await self._do("start", unless=("running",))
-        self._container = await self._inspected()
-        await self.until_alive(_RESUME_LIMIT)
+        self._container = await self._inspect()
+        await self.wait_until_alive(_RESUME_LIMIT)
 
     async def stop(self) -> None:
         """End its processes; its file system stays."""
-        if (await self._inspected()).state.status == "paused":
+        if (await self._inspect()).state.status == "paused":
             await self._do("unpause", unless=("running",))
         await self._do("stop", unless=("exited", "created"), query={"t": str(_STOP_LIMIT)})
 
@@ -103,22 +96,21 @@ class DockerSandbox:
         await asyncio.to_thread(remove_layers, labels.get(LAYERS, ""), PREFIX + self.name)
 
     async def logs(self, *, follow: bool = False) -> AsyncGenerator[str, None]:
-        """The lines that the box has printed, to both streams."""
         query = {"stdout": "1", "stderr": "1", "follow": "1" if follow else "0"}
         try:
-            async for line in lines(self._engine, self._id, query):
+            async for line in log_lines(self._engine, self._id, query):
                 yield line
         except EngineRefused as error:
             raise _refused(self.name, error) from error
 
-    async def until_alive(self, limit: float) -> None:
-        """Return when it answers.
+    async def wait_until_alive(self, limit: float) -> None:
+        """Wait until it answers.
 
         Raises:
-            BoxDied: it has ended; the text has its last words.
+            BoxDied: it has ended; the text has its last output.
             DeadlineExceeded: it does not answer in time.
         """
-        ended = asyncio.ensure_future(self._ended())
+        ended = asyncio.ensure_future(self._wait_for_end())
 
         async def last_words() -> str | None:
             return await ended if ended.done() else None
@@ -126,21 +118,21 @@ class DockerSandbox:
         try:
             if not self.address.url:
                 raise BoxDied(await self._last_words())
-            await until_alive(self.address, limit, last_words)
+            await wait_until_alive(self.address, limit, last_words)
         finally:
             ended.cancel()
             await asyncio.wait([ended])
 
-    async def _ended(self) -> str:
-        """Wait until the container has ended, and give its last words."""
-        with contextlib.suppress(EngineRefused):  # it is gone already
-            await self._engine.ask("POST", f"/containers/{self._id}/wait", limit=None)
+    async def _wait_for_end(self) -> str:
+        """Wait until the container has ended; its last output."""
+        with contextlib.suppress(EngineRefused):  # it is gone
+            await self._engine.request("POST", f"/containers/{self._id}/wait", limit=None)
         return await self._last_words()
 
     async def _last_words(self) -> str:
         try:
-            state = (await self._inspected()).state
-            said = [line async for line in lines(self._engine, self._id, _tail())]
+            state = (await self._inspect()).state
+            said = [line async for line in log_lines(self._engine, self._id, _tail())]
         except (EngineRefused, NoSuchBox):
             return f"The container of the box {self.name} was removed before it answered."
         why = ", because it used more memory than it may" if state.oom_killed else ""
@@ -153,16 +145,16 @@ class DockerSandbox:
     async def _do(
         self, verb: str, *, unless: tuple[str, ...], query: Mapping[str, str] | None = None
     ) -> None:
-        """Have the engine do something, unless that was done already."""
+        """Send a command to the engine; a refusal is ignored if the container is in the wanted state."""
         try:
-            await self._engine.ask("POST", f"/containers/{self._id}/{verb}", query=query)
+            await self._engine.request("POST", f"/containers/{self._id}/{verb}", query=query)
         except EngineRefused as error:
-            if error.status_code in _GONE or (await self._inspected()).state.status not in unless:
+            if error.status_code in _GONE or (await self._inspect()).state.status not in unless:
                 raise _refused(self.name, error) from error
 
-    async def _inspected(self) -> wire.Container:
+    async def _inspect(self) -> wire.Container:
         try:
-            return await inspected(self._engine, self._id)
+            return await inspect(self._engine, self._id)
         except EngineRefused as error:
             raise _refused(self.name, error) from error
 

@@ -1,4 +1,4 @@
-"""What the engine's API answers, as far as it is read here."""
+"""Responses of the engine's API, as far as they are used."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import msgspec
 
 
 class EngineAnswer(msgspec.Struct, frozen=True, rename="pascal"):
-    """A part of an answer; fields that are not read are not named."""
+    """A part of a response; unused fields are left out."""
 
 
 class ImageConfig(EngineAnswer, frozen=True):
@@ -132,7 +132,7 @@ class Detail(msgspec.Struct, frozen=True):
 
 
 class ProgressLine(msgspec.Struct, frozen=True):
-    """One line of what a pull or a build tells."""
+    """One line of the progress of a pull or a build."""
 
     id: str = ""
     status: str = ""

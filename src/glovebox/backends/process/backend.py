@@ -15,11 +15,10 @@ from msgspec import structs
 
 from glovebox.backends import owners
 from glovebox.backends.process import bubblewrap
-from glovebox.backends.process.records import BoxDirectory, BoxRecord, BoxRecords, done
+from glovebox.backends.process.records import BoxDirectory, BoxRecord, BoxRecords, in_thread
 from glovebox.backends.process.sandbox import NAME, ProcessSandbox, adopt, delete
 from glovebox.client.backend import BoxInfo, ProgressReport, RuntimeStatus
-from glovebox.client.facts import VSCODE_PORT
-from glovebox.client.spec import BoxSpec, checked_name
+from glovebox.client.spec import VSCODE_PORT, BoxSpec, checked_name
 from glovebox.errors import BadSpec, NoSuchBox, NotSupported
 from glovebox.settings.host import HostSettings
 
@@ -27,7 +26,7 @@ log = logging.getLogger(__name__)
 
 
 class ProcessBackend:
-    """Starts `glovebox serve` for each box, and knows boxes by their directories."""
+    """Starts `glovebox serve` for each box, and finds boxes by their directories."""
 
     def __init__(self, settings: HostSettings) -> None:
         self._settings = settings
@@ -39,12 +38,7 @@ class ProcessBackend:
         return NAME
 
     async def start(self, spec: BoxSpec, report: ProgressReport) -> ProcessSandbox:
-        """Start a box.
-
-        Raises:
-            BackendError: it cannot be; the text says why and what to do.
-        """
-        spec = await done(completed, spec)
+        spec = await in_thread(complete_spec, spec)
         if spec.isolation:
             log.info("%s: %s", spec.name, bubblewrap.SHARED)
             report.status(RuntimeStatus.STARTING_RUNTIME, bubblewrap.SHARED, "warning")
@@ -53,39 +47,39 @@ class ProcessBackend:
         directory = self._records.of(record)
         sandbox = ProcessSandbox(directory, record, self._settings)
         async with AsyncExitStack() as unfinished:
-            unfinished.push_async_callback(done, delete, directory)
-            await done(self._records.create, record)
+            unfinished.push_async_callback(in_thread, delete, directory)
+            await in_thread(self._records.create, record)
             await sandbox.start()
             unfinished.pop_all()
         return sandbox
 
     async def attach(self, name: str) -> ProcessSandbox:
-        """The box of that name; one whose client is gone is this client's from now on.
-
-        Raises:
-            NoSuchBox: there is none.
-        """
-        return await done(self._attach, name)
+        """The box of that name; this client becomes its owner if the old one is gone."""
+        return await in_thread(self._attach, name)
 
     async def boxes(self) -> list[BoxInfo]:
-        """All boxes of this user."""
         found = []
-        for directory in await done(self._records.directories):
+        for directory in await in_thread(self._records.directories):
             try:
-                record = await done(directory.read)
+                record = await in_thread(directory.read)
             except NoSuchBox:  # deleted meanwhile
                 continue
             found.append(await ProcessSandbox(directory, record, self._settings).info())
         return sorted((info for info in found if info.state != "missing"), key=lambda info: info.created)
 
     async def sweep(self) -> list[str]:
-        """Remove boxes whose client is gone and that are not to be kept; their names."""
-        directories = await done(self._records.directories)
-        swept = await asyncio.gather(*(done(_swept, directory) for directory in directories))
+        """Remove boxes whose client is gone, unless they are kept; their names."""
+        directories = await in_thread(self._records.directories)
+        swept = await asyncio.gather(*(in_thread(_sweep, directory) for directory in directories))
         return [directory.name for directory, is_swept in zip(directories, swept, strict=True) if is_swept]
 
+    async def orphans(self) -> list[str]:
+        """The names of the boxes that `sweep` would remove."""
+        directories = await in_thread(self._records.directories)
+        return [directory.name for directory in directories if await in_thread(_is_orphan, directory)]
+
     async def close(self) -> None:
-        """Wait for what is being swept."""
+        """Wait for the sweep."""
         if self._sweeping:
             await asyncio.wait(self._sweeping)
 
@@ -96,25 +90,29 @@ class ProcessBackend:
         return ProcessSandbox(directory, record, self._settings)
 
     def _sweep_later(self) -> None:
-        """What others left behind must not delay a start."""
+        """Sweep in the background, so that the start is not delayed."""
         task = asyncio.create_task(self.sweep())
         self._sweeping.add(task)
         task.add_done_callback(self._sweeping.discard)
 
 
-def _swept(directory: BoxDirectory) -> bool:
-    """Whether a box was left behind and is removed now. Blocks."""
+def _sweep(directory: BoxDirectory) -> bool:
+    """Remove a box if it is an orphan; whether it was. Blocks."""
+    is_orphan = _is_orphan(directory)
+    if is_orphan:
+        delete(directory)
+    return is_orphan
+
+
+def _is_orphan(directory: BoxDirectory) -> bool:
     try:
         record = directory.read()
     except NoSuchBox:
         return False
-    if record.spec.keep or not owners.is_gone(record.owner):
-        return False
-    delete(directory)
-    return True
+    return not record.spec.keep and bool(owners.is_gone(record.owner))
 
 
-#: What only containers have: the field, and what it is called.
+#: Fields for containers only, with their names in messages.
 _CONTAINERS_ONLY = {
     "image": "an image",
     "build": "an image to be built",
@@ -127,12 +125,12 @@ _CONTAINERS_ONLY = {
 }
 
 
-def completed(spec: BoxSpec) -> BoxSpec:
+def complete_spec(spec: BoxSpec) -> BoxSpec:
     """A spec with its name, its key and absolute paths.
 
     Raises:
-        BadSpec: no box can be like that.
-        NotSupported: no process can.
+        BadSpec: it is not valid.
+        NotSupported: only containers can do it.
     """
     for field, what in _CONTAINERS_ONLY.items():
         if getattr(spec, field):
@@ -159,7 +157,7 @@ def completed(spec: BoxSpec) -> BoxSpec:
 
 
 def _with_vscode_port(spec: BoxSpec) -> dict[str, str]:
-    """The environment of a box with VS Code, which has to be told where: only then the host knows it, too."""
+    """The environment, with a port for VS Code chosen here, so that the host knows it."""
     if "vscode" not in spec.plugins or spec.env.get(VSCODE_PORT, "0") != "0":
         return spec.env
     family = socket.AF_INET6 if ":" in spec.publish_address else socket.AF_INET

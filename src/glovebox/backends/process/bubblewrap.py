@@ -1,4 +1,4 @@
-"""A box that sees the system read-only, its workspace, and little else: the command line of bubblewrap."""
+"""The command line of bubblewrap: a box sees the system read-only, its workspace, and little else."""
 
 from __future__ import annotations
 
@@ -13,34 +13,33 @@ import glovebox
 from glovebox.client.spec import BoxSpec
 from glovebox.errors import NotSupported
 
-#: What of the root directory is shown. Not /home, /root, /run, /srv, /sys, /var: that is where people and
-#: services keep their own.
+#: The visible part of the root directory. Not /home, /root, /run, /srv, /sys, /var: they hold private data.
 _SYSTEM = ("bin", "etc", "gnu", "lib", "lib32", "lib64", "libx32", "nix", "opt", "sbin", "usr")
-#: Root in the box is no root of the machine; what is left lets it deal with files and users of the box.
+#: The capabilities of root in the box, for files and users of the box only.
 _CAPABILITIES = ("CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID")
 _RESOLVER = "/etc/resolv.conf"
-#: What is not kept away, in words for whoever starts a box.
+#: What an isolated box can still reach, for its user.
 SHARED = (
     "An isolated box shares this machine's network: it reaches whatever listens here, also on loopback, and "
     "whatever this machine reaches"
 )
 
 
-def wrapped(
+def wrap_command(
     command: list[str], spec: BoxSpec, *, directory: Path, workspace: Path, home: Path, shown: list[str]
 ) -> list[str]:
     """A command in a file system and a pid namespace of its own; the network is shared.
 
-    `directory` keeps what the box writes to /tmp and to its home, `shown` are more paths that it can read.
+    `directory` holds /tmp and the home of the box, `shown` are more paths that it can read.
 
     Raises:
-        NotSupported: bubblewrap is missing, or too old for what is wanted.
+        NotSupported: bubblewrap is missing or too old.
     """
     program = shutil.which("bwrap")
     if program is None:
         raise NotSupported("There is no bubblewrap here. Install it (apt-get install bubblewrap).")
     arguments = [program, "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--hostname", "glovebox"]
-    # bubblewrap's own first process would wait for every other one to end; the box's ends with the server.
+    # bubblewrap's own first process would wait for all others; the box has to end with the server.
     arguments += ["--as-pid-1", "--new-session", "--proc", "/proc", "--dev", "/dev"]
     if os.geteuid() == 0:
         arguments += ["--cap-drop", "ALL"]
@@ -48,9 +47,9 @@ def wrapped(
             arguments += ["--cap-add", f"CAP_{capability}"]
         arguments += _kernel()
     arguments += _system()
-    arguments += ["--bind", _made(directory / "tmp", 0o1777), "/tmp"]  # noqa: S108
+    arguments += ["--bind", _make_directory(directory / "tmp", 0o1777), "/tmp"]  # noqa: S108
     arguments += ["--dir", "/var/tmp", "--dir", "/run"]  # noqa: S108
-    arguments += ["--bind", _made(directory / "home", 0o700), str(home)]
+    arguments += ["--bind", _make_directory(directory / "home", 0o700), str(home)]
     for path in shown:
         arguments += ["--ro-bind", os.path.realpath(path), path]
     for number, mount in enumerate(spec.volumes):
@@ -59,12 +58,12 @@ def wrapped(
         else:
             arguments += ["--ro-bind" if mount.mode == "ro" else "--bind", mount.source, mount.target]
     arguments += ["--bind", str(workspace), spec.workspace_in_box]
-    # Python looks for modules in its working directory: in the workspace, anything could be one.
+    # Not the workspace: Python would import modules from there.
     return [*arguments, "--chdir", "/", "--", *command]
 
 
 def interpreter_paths() -> list[str]:
-    """Where the interpreter that runs this, its libraries and this package lie, outside the system."""
+    """The paths of this interpreter, its libraries and this package outside the system."""
     package = str(Path(glovebox.__file__).parent)
     libraries = [path for path in sys.path if os.path.basename(path) in ("site-packages", "dist-packages")]
     candidates = [sys.base_prefix, sys.base_exec_prefix, sys.prefix, sys.exec_prefix, *libraries, package]
@@ -96,15 +95,15 @@ def _system() -> list[str]:
 
 
 def _kernel() -> list[str]:
-    """Close what /proc has of the whole machine: settings of the kernel can be changed by being root alone.
+    """Make the machine's part of /proc read-only: root could change settings of the kernel there.
 
-    bubblewrap itself leaves out directories that nobody can write to, and /proc/sys is one.
+    bubblewrap itself skips directories without write permission, such as /proc/sys.
     """
     arguments: list[str] = []
     with os.scandir("/proc") as entries:
         for entry in entries:
             if entry.name.isdigit() or entry.is_symlink():
-                continue  # processes, which come and go, and ways to this one
+                continue  # processes, and links to this one
             mode = entry.stat(follow_symlinks=False).st_mode
             if not mode & stat.S_IROTH:
                 arguments += ["--ro-bind", os.devnull, entry.path]
@@ -114,7 +113,7 @@ def _kernel() -> list[str]:
 
 
 def _secrets() -> list[str]:
-    """Hide what only root may read: root in the box is to know no more than anybody."""
+    """Hide files that only root may read from root in the box."""
     arguments: list[str] = []
     waiting = ["/etc"]
     while waiting:
@@ -137,11 +136,11 @@ def _overlay(program: str, source: str, target: str, layers: Path) -> list[str]:
             "This bubblewrap knows no overlays; that begins with version 0.11. Mount it rw or ro, or use the "
             "backend docker."
         )
-    upper, work = _made(layers / "upper", 0o700), _made(layers / "work", 0o700)
+    upper, work = _make_directory(layers / "upper", 0o700), _make_directory(layers / "work", 0o700)
     return ["--overlay-src", source, "--overlay", upper, work, target]
 
 
-def _made(path: Path, mode: int) -> str:
+def _make_directory(path: Path, mode: int) -> str:
     path.mkdir(parents=True, exist_ok=True)
     path.chmod(mode)
     return str(path)

@@ -1,4 +1,4 @@
-"""What is known of each box: one private directory per box, with `box.json` in it. Everything blocks."""
+"""The records of boxes: a private directory for each, with `box.json` in it. Everything blocks."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ import fcntl
 import logging
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import msgspec
 
+from glovebox.backends.startup import finish
 from glovebox.client.spec import BoxSpec
 from glovebox.errors import BoxExists, NoSuchBox
 from glovebox.json_codec import json_decoder
@@ -23,31 +24,33 @@ from glovebox.state_files import read_file
 log = logging.getLogger(__name__)
 
 _RECORD = "box.json"
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class Known(Message):
-    """A process, told from a later one of the same number by the time of its start."""
+    """A process, identified by its pid and the time of its start."""
 
     pid: int
     start: str
 
 
 class BoxRecord(Message):
-    """A box."""
+    """A box and its processes."""
 
-    #: What it was asked to be, with its name and key.
+    #: Its spec, with name and key.
     spec: BoxSpec
-    #: The client that answers for it.
+    #: The client that owns it.
     owner: str
     #: Seconds since 1970.
     created: float
     #: The process with which it ends: the server, or the first one of its pid namespace.
     main: Known | None = None
-    #: What the client itself has started, and takes leave of.
+    #: The child process of the client, to be reaped.
     child: Known | None = None
-    #: Where it answered last.
+    #: Its last address.
     url: str = ""
-    #: What `pause` has stopped, parents first.
+    #: The processes that `pause` has stopped, parents first.
     paused: tuple[Known, ...] = ()
 
 
@@ -58,7 +61,7 @@ class BoxDirectory:
     """The directory of one box."""
 
     def __init__(self, path: Path, created: float | None = None) -> None:
-        """`created` tells it from a later box of the same name."""
+        """`created` distinguishes it from a later box of the same name."""
         self.path = path
         self.name = path.name
         self._created = created
@@ -69,7 +72,7 @@ class BoxDirectory:
 
     @property
     def workspace(self) -> Path:
-        """The workspace, if none was given."""
+        """The workspace, if the spec names none."""
         return self.path / "workspace"
 
     @property
@@ -78,7 +81,7 @@ class BoxDirectory:
         return self.path / "shells"
 
     def read(self) -> BoxRecord:
-        """What is known of it.
+        """The record.
 
         Raises:
             NoSuchBox: it is gone.
@@ -97,7 +100,7 @@ class BoxDirectory:
         return record
 
     def write(self, record: BoxRecord) -> None:
-        """Note what is known of it; a reader sees all of it or what was there before."""
+        """Replace the record atomically."""
         new = self.path / f"{_RECORD}.new"
         descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with open(descriptor, "wb") as file:
@@ -106,32 +109,29 @@ class BoxDirectory:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[BoxRecord]:
-        """What is known of it, while nobody else changes anything.
+        """The record, locked against changes by other clients.
 
         Raises:
             NoSuchBox: it is gone.
         """
-        try:
-            descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
-        except (FileNotFoundError, NotADirectoryError):
-            raise self._gone() from None
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        with contextlib.ExitStack() as stack:
+            try:
+                stack.enter_context(_lock(self.path))
+            except (FileNotFoundError, NotADirectoryError):
+                raise self._gone() from None
             yield self.read()
-        finally:
-            os.close(descriptor)
 
     def _gone(self) -> NoSuchBox:
         return NoSuchBox(f"There is no box {self.name!r}.")
 
     def remove(self) -> None:
-        """Remove it, also where commands have taken away permissions."""
+        """Remove it, even if commands have changed permissions."""
         shutil.rmtree(self.path, ignore_errors=True)
         if self.path.exists():
             for parent, names, _ in os.walk(self.path):
                 for name in names:
                     path = os.path.join(parent, name)
-                    if not os.path.islink(path):  # what a link leads to is not ours
+                    if not os.path.islink(path):  # the target of a link is not part of the box
                         os.chmod(path, 0o700)
             shutil.rmtree(self.path, ignore_errors=True)
         if self.path.exists():
@@ -145,7 +145,7 @@ class BoxRecords:
         self.root = root / "boxes"
 
     def of(self, record: BoxRecord) -> BoxDirectory:
-        """The directory of a box, and of no other that comes to have its name."""
+        """The directory of this box, not of a later one of its name."""
         return BoxDirectory(self.root / record.spec.name, record.created)
 
     def create(self, record: BoxRecord) -> None:
@@ -165,7 +165,7 @@ class BoxRecords:
             directory.write(record)
 
     def directories(self) -> list[BoxDirectory]:
-        """All there are; what a client that was killed has left without a record is removed."""
+        """All directories; those that a killed client left without a record are removed."""
         if not self.root.is_dir():
             return []
         with self._locked():
@@ -187,31 +187,22 @@ class BoxRecords:
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
-        """While nobody else makes a directory here: one without a record is then nobody's."""
+        """Lock against new directories: one without a record is then an orphan."""
         self.root.mkdir(0o700, parents=True, exist_ok=True)
-        descriptor = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        with _lock(self.root):
             yield
-        finally:
-            os.close(descriptor)
 
 
-ParametersT = ParamSpec("ParametersT")
-ResultT = TypeVar("ResultT")
-
-
-async def done(
-    work: Callable[ParametersT, ResultT], *args: ParametersT.args, **kwargs: ParametersT.kwargs
-) -> ResultT:
-    """Do something in a thread. A caller that is cancelled waits for its end: a thread cannot be stopped."""
-    task = asyncio.ensure_future(asyncio.to_thread(work, *args, **kwargs))
+@contextlib.contextmanager
+def _lock(directory: Path) -> Iterator[None]:
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        while not task.done():
-            try:
-                await asyncio.wait([task])
-            except asyncio.CancelledError:
-                continue
-        raise
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def in_thread(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, T]:
+    """Run a function in a thread. A cancelled caller waits for its end: a thread cannot be stopped."""
+    return finish(asyncio.to_thread(work, *args, **kwargs))

@@ -11,9 +11,9 @@ from msgspec import structs
 
 from glovebox.backends import owners
 from glovebox.backends.process import process_tree, server_process
-from glovebox.backends.process.records import BoxDirectory, BoxRecord, done
+from glovebox.backends.process.records import BoxDirectory, BoxRecord, in_thread
 from glovebox.client.backend import Address, BoxInfo, State
-from glovebox.client.facts import VSCODE_PORT
+from glovebox.client.spec import VSCODE_PORT
 from glovebox.errors import DeadlineExceeded, NoSuchBox
 from glovebox.settings.host import HostSettings
 
@@ -26,7 +26,7 @@ _ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}
 
 
 class ProcessSandbox:
-    """A box and its directory. Any client of the same user can have one for the same box."""
+    """A box and its directory. Several clients of a user may use the same box."""
 
     def __init__(self, directory: BoxDirectory, record: BoxRecord, settings: HostSettings) -> None:
         self._directory = directory
@@ -35,7 +35,6 @@ class ProcessSandbox:
 
     @property
     def name(self) -> str:
-        """Its name, unique in its state directory."""
         return self._directory.name
 
     @property
@@ -44,14 +43,12 @@ class ProcessSandbox:
 
     @property
     def workspace(self) -> str:
-        """The path of the workspace, as the box sees it."""
         if self._record.spec.isolation:
             return self._record.spec.workspace_in_box
         return str(server_process.workspace_of(self._directory, self._record))
 
     @property
     def ports(self) -> Mapping[int, str]:
-        """A process has the ports of its machine."""
         host = _reachable(self._record.spec.publish_address)
         spec = self._record.spec
         vscode = spec.env.get(VSCODE_PORT, "") if "vscode" in spec.plugins else ""
@@ -60,7 +57,7 @@ class ProcessSandbox:
 
     async def info(self) -> BoxInfo:
         try:
-            self._record = await done(self._directory.read)
+            self._record = await in_thread(self._directory.read)
         except NoSuchBox:
             return BoxInfo(name=self.name, backend=NAME, state="missing")
         record, spec = self._record, self._record.spec
@@ -77,55 +74,40 @@ class ProcessSandbox:
         )
 
     async def start(self) -> None:
-        """Start it and wait until it answers.
-
-        Raises:
-            BackendError: it cannot be started; the text says why.
-        """
-        offset = await done(self._spawn)
+        offset = await in_thread(self._spawn)
         limit = self._record.spec.start_limit
         try:
             async with asyncio.timeout(limit):
-                url = await self._announced(offset)
+                url = await self._wait_for_url(offset)
         except TimeoutError:
-            words = await done(server_process.last_words, self._directory.log, offset)
+            words = await in_thread(server_process.last_words, self._directory.log, offset)
             raise DeadlineExceeded(
                 f"The box did not answer within {limit:g} seconds. Its last words:\n{words or '(none)'}"
             ) from None
-        self._record = await done(self._note, url)
+        self._record = await in_thread(self._note, url)
 
     async def pause(self) -> None:
-        """Stop every process of it."""
-        await done(self._pause)
+        await in_thread(self._pause)
 
     async def resume(self) -> None:
-        """Go on, or start it again with the same workspace, name and key; shells begin anew after `stop`.
-
-        Raises:
-            NoSuchBox: it was deleted.
-        """
-        if not await done(self._go_on):
+        """Continue, or start it again with the same workspace, name and key; after `stop` with new shells."""
+        if not await in_thread(self._go_on):
             await self.start()
 
     async def stop(self) -> None:
-        """End every process of it."""
-        await done(self._stop)
+        await in_thread(self._stop)
 
     async def delete(self) -> None:
-        """End it and remove its directory."""
-        await done(delete, self._directory)
+        await in_thread(delete, self._directory)
 
     async def logs(self, *, follow: bool = False) -> AsyncIterator[str]:
-        """The lines that the server has printed.
-
-        Raises:
-            NoSuchBox: it was deleted.
-        """
         offset, rest = 0, b""
         while True:
-            record = await done(self._directory.read)
-            ended = not process_tree.is_running(record.main)  # before reading, so that nothing is missed
-            data = await done(server_process.read_log, self._directory.log, offset)
+            record = await in_thread(self._directory.read)
+            ended = not process_tree.is_running(
+                record.main
+            )  # checked before reading, so that no line is missed
+            data = await in_thread(server_process.read_log, self._directory.log, offset)
             offset += len(data)
             *lines, rest = (rest + data).split(b"\n")
             for line in lines:
@@ -137,10 +119,8 @@ class ProcessSandbox:
         if rest:
             yield rest.decode(errors="replace")
 
-    # What blocks.
-
     def _spawn(self) -> int:
-        """Start the server; where its words begin in the log."""
+        """Start the server; the offset of its output in the log."""
         with self._directory.locked() as record:
             if not record.spec.workspace:
                 self._directory.workspace.mkdir(mode=0o700, exist_ok=True)
@@ -161,7 +141,7 @@ class ProcessSandbox:
                 process_tree.pause(self._directory, record)
 
     def _go_on(self) -> bool:
-        """Continue what was stopped; whether the server is there."""
+        """Continue stopped processes; whether the server runs."""
         with self._directory.locked() as record:
             if record.paused:
                 record = process_tree.go_on(self._directory, record)
@@ -173,26 +153,24 @@ class ProcessSandbox:
             process_tree.end(self._directory, record)
             self._directory.write(structs.replace(record, url="", paused=()))
 
-    # Waiting.
-
-    async def _announced(self, offset: int) -> str:
-        """Where the server says it listens, which it does when it is ready."""
+    async def _wait_for_url(self, offset: int) -> str:
+        """The address that the server prints when it is ready."""
         directory, main = self._directory, self._record.main
         while True:
             ended = not process_tree.is_running(main)
-            text = (await done(server_process.read_log, directory.log, offset)).decode(errors="replace")
+            text = (await in_thread(server_process.read_log, directory.log, offset)).decode(errors="replace")
             if found := _ANNOUNCED.search(text):
                 parts = urlsplit(found[1])
                 return f"http://{_reachable(parts.hostname or '')}:{parts.port}"
             if ended:
-                await done(process_tree.reap, self._record.child)
-                words = await done(server_process.last_words, directory.log, offset)
+                await in_thread(process_tree.reap, self._record.child)
+                words = await in_thread(server_process.last_words, directory.log, offset)
                 raise server_process.death(words, bool(self._record.spec.isolation))
             await asyncio.sleep(_PAUSE)
 
 
 def adopt(directory: BoxDirectory, record: BoxRecord) -> BoxRecord:
-    """Answer for a box whose client is gone, so that nobody takes it for left behind. Blocks."""
+    """Become the owner of a box whose client is gone, so that it is not swept. Blocks."""
     if owners.is_gone(record.owner):
         record = structs.replace(record, owner=owners.this_process())
         directory.write(record)
@@ -200,7 +178,7 @@ def adopt(directory: BoxDirectory, record: BoxRecord) -> BoxRecord:
 
 
 def delete(directory: BoxDirectory) -> None:
-    """End a box and remove its directory; one that is gone is left so. Blocks."""
+    """End a box and remove its directory, if it exists. Blocks."""
     try:
         with directory.locked() as record:
             process_tree.end(directory, record)
@@ -218,6 +196,6 @@ def _state(record: BoxRecord) -> State:
 
 
 def _reachable(host: str) -> str:
-    """An address to call what listens at one."""
+    """The address to connect to for one to listen on."""
     host = _ANYWHERE.get(host, host)
     return f"[{host}]" if ":" in host and not host.startswith("[") else host

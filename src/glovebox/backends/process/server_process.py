@@ -1,4 +1,4 @@
-"""The server of a box, started: its command line, its environment, its key. Everything blocks."""
+"""Starts the server of a box: its command line, environment and key. Everything blocks."""
 
 from __future__ import annotations
 
@@ -19,81 +19,54 @@ from msgspec import structs
 from glovebox.backends.process import bubblewrap
 from glovebox.backends.process.process_tree import MARK
 from glovebox.backends.process.records import BoxDirectory, BoxRecord, Known
-from glovebox.backends.serve_command import serve_arguments
+from glovebox.backends.startup import serve_arguments
 from glovebox.errors import BoxDied, NotSupported
 from glovebox.linux import processes
 from glovebox.secret_environment import is_secret
 from glovebox.settings.host import SANDBOX_PREFIX, HostSettings
 from glovebox.settings.secrets import SECRETS_DESCRIPTOR, hand_over
 
-#: Where a bundle belongs: it runs at this path only.
+#: The only path at which a bundle runs.
 _BUNDLE = "/opt/glovebox"
-#: What a box cannot do without and the client can; the last one tells the MCP library that it uses from older
-#: ones, which an environment may have for somebody else.
+#: Modules that a server needs and a client does not; older versions of the MCP library lack the last one.
 _NEEDED = ("starlette", "uvicorn", "httptools", "python_multipart", "mcp_types")
 _OF_INTERPRETER = frozenset({"PYTHONPATH", "PYTHONHOME"})
-#: What the client is told and a box in it is not.
-_HOST_ONLY = frozenset(
-    {
-        "SESSION_API_KEY",
-        "GLOVEBOX_BACKEND",
-        "GLOVEBOX_BUNDLE",
-        "GLOVEBOX_HUB_KEY",
-        "GLOVEBOX_IMAGE",
-        "GLOVEBOX_SESSION",
-        "GLOVEBOX_URL",
-        "SANDBOX_VOLUME_OVERLAYS",
-    }
-)
-#: All that an isolated box inherits, besides settings of the box: no keys that a shell happens to have.
-_HARMLESS = frozenset(
-    {
-        "PATH",
-        "PYTHONPATH",
-        "LANG",
-        "LANGUAGE",
-        "TZ",
-        "TERM",
-        "USER",
-        "LOGNAME",
-        "SHELL",
-        "SSL_CERT_FILE",
-        "SSL_CERT_DIR",
-        "REQUESTS_CA_BUNDLE",
-        "CURL_CA_BUNDLE",
-        "NODE_EXTRA_CA_CERTS",
-        "HTTP_PROXY",
-        "HTTPS_PROXY",
-        "NO_PROXY",
-        "ALL_PROXY",
-        "LOG_LEVEL",
-    }
-)
+#: Variables of the client that a box does not inherit.
+_HOST_ONLY = frozenset({
+    "SESSION_API_KEY", "GLOVEBOX_BACKEND", "GLOVEBOX_BUNDLE", "GLOVEBOX_HUB_KEY", "GLOVEBOX_IMAGE",
+    "GLOVEBOX_SESSION", "GLOVEBOX_URL", "SANDBOX_VOLUME_OVERLAYS",
+})  # fmt: skip
+#: Variables that an isolated box inherits besides its settings; others may be secrets.
+_HARMLESS = frozenset({
+    "PATH", "PYTHONPATH", "LANG", "LANGUAGE", "TZ", "TERM", "USER", "LOGNAME", "SHELL", "SSL_CERT_FILE",
+    "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NODE_EXTRA_CA_CERTS", "HTTP_PROXY",
+    "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "LOG_LEVEL",
+})  # fmt: skip
 _HARMLESS_PREFIXES = ("LC_", "GLOVEBOX_PLUGIN_", "OTEL_")
-#: Names the VS Code server of boxes.
+#: The directory of the VS Code server.
 VSCODE_SERVER = "GLOVEBOX_VSCODE"
-#: How long shells wait for a server that was killed to be started again.
+#: Seconds that shells wait for the restart of a killed server.
 _ORPHAN_SECONDS = "30"
-#: How long bubblewrap may take to say what it has started.
+#: Seconds for bubblewrap to print the pid of its child.
 _INFO_LIMIT = 10.0
 
 
 def spawn(directory: BoxDirectory, record: BoxRecord, settings: HostSettings) -> BoxRecord:
-    """Start the server of a box; it does not answer yet. What is known of it now, noted.
+    """Start the server of a box, which does not answer yet; the new record, written.
 
     Raises:
-        BackendError: it cannot be started here; the text says what to do.
+        BackendError: it cannot be started; the text says what to do.
     """
     spec = record.spec
     with _secret(spec.key) as key, open(directory.log, "ab") as log:
         key_file = ("--session-api-key-file", f"/proc/self/fd/{key}")
         if spec.isolation:
-            command, home = _isolated(directory, record, settings, key_file)
+            command, home = _isolated_command(directory, record, settings, key_file)
         else:
-            command, home = _plain(directory, record, settings, key_file), settings.home
+            command, home = _plain_command(directory, record, settings, key_file), settings.home
         environment = _environment(directory, record, settings, home)
         with _without_secrets(environment) as secrets:
-            child, main = _started(
+            child, main = _spawn_process(
                 command, environment, log.fileno(), (key, *secrets), says_pid=bool(spec.isolation)
             )
     record = structs.replace(record, child=child, main=main, url="", paused=())
@@ -106,12 +79,12 @@ def workspace_of(directory: BoxDirectory, record: BoxRecord) -> Path:
     return Path(record.spec.workspace) if record.spec.workspace else directory.workspace
 
 
-def _plain(
+def _plain_command(
     directory: BoxDirectory, record: BoxRecord, settings: HostSettings, key_file: tuple[str, str]
 ) -> list[str]:
     own = (
         *key_file,
-        "--no-log-json",  # where it listens is read from its words for people
+        "--no-log-json",  # its address is read from its output
         "--state-dir",
         str(directory.shells),
         "--orphan-seconds",
@@ -122,13 +95,13 @@ def _plain(
     return _command(record, settings, own, str(workspace_of(directory, record)))
 
 
-def _isolated(
+def _isolated_command(
     directory: BoxDirectory, record: BoxRecord, settings: HostSettings, key_file: tuple[str, str]
 ) -> tuple[list[str], Path]:
     bundle = None if _is_installed() else _bundle(settings)
     server = _vscode_server(record, settings)
     home = Path(pwd.getpwuid(os.geteuid()).pw_dir)
-    command = bubblewrap.wrapped(
+    command = bubblewrap.wrap_command(
         _command(record, settings, (*key_file, "--no-log-json"), record.spec.workspace_in_box),
         record.spec,
         directory=directory.path,
@@ -140,7 +113,7 @@ def _isolated(
 
 
 def _vscode_server(record: BoxRecord, settings: HostSettings) -> str:
-    """The directory of the VS Code server of this machine that a box is shown; empty if it wants none."""
+    """The directory of the VS Code server for this box; empty without one."""
     environment = {**settings.environment, **record.spec.env}
     data = environment.get("XDG_DATA_HOME") or f"{settings.home}/.local/share"
     place = environment.get(VSCODE_SERVER) or f"{data}/glovebox/vscode"
@@ -161,7 +134,7 @@ def _is_installed() -> bool:
 
 
 def _bundle(settings: HostSettings) -> str:
-    """The directory of a runtime with an interpreter of its own."""
+    """The directory of a runtime with its own interpreter."""
     for directory in filter(None, (settings.bundle, _BUNDLE)):
         if os.access(f"{directory}/bin/glovebox", os.X_OK):
             return os.path.abspath(directory)
@@ -175,7 +148,7 @@ def _bundle(settings: HostSettings) -> str:
 def _environment(
     directory: BoxDirectory, record: BoxRecord, settings: HostSettings, home: Path
 ) -> dict[str, str]:
-    """What a shell of the user would have, without what is meant for the client; less if it is isolated."""
+    """The user's environment without that of the client; less if the box is isolated."""
     inherited = {
         name: value
         for name, value in settings.environment.items()
@@ -189,17 +162,14 @@ def _environment(
         }
         if server := _vscode_server(record, settings):
             inherited[VSCODE_SERVER] = server
-    if not _is_installed():  # these are about the client's interpreter, and another one serves
+    if not _is_installed():  # they belong to the client's interpreter
         inherited = {name: value for name, value in inherited.items() if name not in _OF_INTERPRETER}
     return {**inherited, "HOME": str(home), **record.spec.env, MARK: str(directory.path)}
 
 
 @contextlib.contextmanager
 def _without_secrets(environment: dict[str, str]) -> Iterator[tuple[int, ...]]:
-    """Take secrets out of an environment: bubblewrap would show its own for as long as the box lives.
-
-    Gives the descriptor that they are handed over by, if there are any.
-    """
+    """Move secrets to a descriptor: bubblewrap exposes its environment as long as the box lives."""
     secrets = {name: environment.pop(name) for name in list(environment) if is_secret(name)}
     if not secrets:
         yield ()
@@ -214,7 +184,7 @@ def _without_secrets(environment: dict[str, str]) -> Iterator[tuple[int, ...]]:
 
 @contextlib.contextmanager
 def _secret(key: str) -> Iterator[int]:
-    """A descriptor to read the key from, once: it is on no command line, in no environment and in no file."""
+    """A descriptor to read the key from once: it is in no command line, environment or file."""
     reads, writes = os.pipe()
     try:
         os.write(writes, key.encode())
@@ -224,10 +194,10 @@ def _secret(key: str) -> Iterator[int]:
         os.close(reads)
 
 
-def _started(
+def _spawn_process(
     command: list[str], environment: dict[str, str], log: int, inherited: tuple[int, ...], *, says_pid: bool
 ) -> tuple[Known, Known]:
-    """The process that was started, and the one with which the box ends."""
+    """The child process, and the one with which the box ends."""
     reads, writes = os.pipe()
     try:
         if says_pid:
@@ -245,20 +215,20 @@ def _started(
             )
         except OSError as error:
             raise NotSupported(f"{command[0]} cannot be run: {error}") from error
-        process.returncode = 0  # it is looked after by its number, as any client can; only its end is ours
-        threading.Thread(target=_take_leave, args=(process.pid,), name="glovebox-box", daemon=True).start()
+        process.returncode = 0  # it is managed by its pid, as any client can; only reaping is left to us
+        threading.Thread(target=_reap, args=(process.pid,), name="glovebox-box", daemon=True).start()
         os.close(writes)
         writes = -1
         child = _known(process.pid)
-        return child, _first(reads) or child if says_pid else child
+        return child, _first_process(reads) or child if says_pid else child
     finally:
         os.close(reads)
         if writes >= 0:
             os.close(writes)
 
 
-def _take_leave(pid: int) -> None:
-    """Wait for the end of a child, so that nothing is left of it, not even its number."""
+def _reap(pid: int) -> None:
+    """Wait for the end of a child, so that it does not become a zombie."""
     with contextlib.suppress(ChildProcessError):
         os.waitpid(pid, 0)
 
@@ -268,10 +238,10 @@ def _known(pid: int) -> Known:
     return Known(pid=pid, start=str(process.started) if process else "")
 
 
-def _first(descriptor: int) -> Known | None:
-    """The first process of the namespace that bubblewrap has made; None if it could not make one."""
+def _first_process(descriptor: int) -> Known | None:
+    """The first process of bubblewrap's namespace; None if there is none."""
     said = b""
-    wait = select.poll()  # a host may have more descriptors than `select` knows
+    wait = select.poll()  # `select` is limited to 1024 descriptors
     wait.register(descriptor, select.POLLIN)
     while wait.poll(_INFO_LIMIT * 1000):
         piece = os.read(descriptor, 4096)
@@ -285,13 +255,13 @@ def _first(descriptor: int) -> Known | None:
 
 
 def last_words(log: Path, offset: int, count: int = 20) -> str:
-    """The last lines that were printed from some place of a log on."""
+    """The last lines of a log after an offset."""
     lines = read_log(log, offset).decode(errors="replace").splitlines()
     return "\n".join(lines[-count:])
 
 
 def read_log(log: Path, offset: int) -> bytes:
-    """What was printed from some place on."""
+    """A log from an offset on."""
     with contextlib.suppress(FileNotFoundError), open(log, "rb") as file:
         file.seek(offset)
         return file.read()
@@ -299,7 +269,7 @@ def read_log(log: Path, offset: int) -> bytes:
 
 
 def death(words: str, isolated: bool) -> NotSupported | BoxDied:
-    """Why a box did not come to life, by its last words."""
+    """The error for a box that ended before it answered."""
     if isolated and words.startswith("bwrap: "):
         return NotSupported(
             f"bubblewrap cannot isolate a box here ({words.removeprefix('bwrap: ')}). Allow user namespaces "

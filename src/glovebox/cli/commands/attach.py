@@ -24,7 +24,7 @@ from websockets.exceptions import (
 )
 
 from glovebox import settings
-from glovebox.cli.options import FAILED, USAGE, add_backend_argument
+from glovebox.cli.options import FAILED, USAGE, Commands, add_backend_argument, add_parser
 from glovebox.errors import SettingsError
 
 EXAMPLES = """\
@@ -40,15 +40,15 @@ Ctrl-] detaches. The shell and what runs in it go on, and the agent has it again
 """
 
 
-def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Give the command line this command."""
-    parser = commands.add_parser(
+def add_command(commands: Commands) -> None:
+    """Add this command."""
+    parser = add_parser(
+        commands,
         "attach",
         help="take over or watch a session of a box",
         description="Attach this terminal to a session of a box. While you have taken it over, an agent's "
         "commands for it are refused.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        examples=EXAMPLES,
     )
     parser.add_argument("name", nargs="?", default="", metavar="BOX", help="A box by its name.")
     add_backend_argument(parser, default="all of them.")
@@ -82,8 +82,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 async def _attach(arguments: argparse.Namespace) -> int:
-
-    url, key = await _whereabouts(arguments)
+    url, key = await _address(arguments)
     problem = await attach(
         address_of(url, arguments.session, watch=arguments.watch),
         key,
@@ -96,13 +95,13 @@ async def _attach(arguments: argparse.Namespace) -> int:
     return FAILED if problem else 0
 
 
-async def _whereabouts(arguments: argparse.Namespace) -> tuple[str, str]:
+async def _address(arguments: argparse.Namespace) -> tuple[str, str]:
     """The address and the key of the box."""
     if not arguments.name:
         return settings.client(arguments.url, arguments.session_api_key_file)
     from glovebox.cli import backends
 
-    async with backends.box(arguments.name, arguments.backend, backends.settings()) as (_, sandbox):
+    async with backends.box(arguments.name, arguments.backend) as (_, sandbox):
         return sandbox.address.url, sandbox.address.key
 
 
@@ -116,10 +115,10 @@ def _escape(text: str) -> bytes:
 
 
 def address_of(url: str, session: str, *, watch: bool) -> str:
-    """Where a session is attached to.
+    """The WebSocket address of a session.
 
     Raises:
-        SettingsError: the address is none of a box.
+        SettingsError: the address is not valid.
     """
     from urllib.parse import quote, urlsplit
 
@@ -136,10 +135,10 @@ def address_of(url: str, session: str, *, watch: bool) -> str:
 
 
 _STDIN, _STDOUT = 0, 1
-#: Seconds of silence after which a shell that has ended has said everything.
+#: Seconds of silence after which the output of a shell that has ended is complete.
 _LAST_WORDS = 0.3
 _INTERRUPT = b"\x03"
-#: Whatever a program has asked of the terminal: colours, a hidden cursor, pasting in brackets, the mouse.
+#: Resets modes that programs may have set: colours, a hidden cursor, bracketed paste, the mouse.
 _RESET = b"\x1b[m\x1b[?25h\x1b[?2004l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l"
 _ALTERNATE_ON, _ALTERNATE_OFF = b"\x1b[?1049h", b"\x1b[?1049l"
 
@@ -192,7 +191,7 @@ class _Attached:
                 address, additional_headers=headers, proxy=None, max_size=None, compression=None
             )
         except InvalidStatus as error:
-            return self._refused(error)
+            return self._refusal(error)
         except (OSError, TimeoutError, InvalidHandshake, InvalidURI) as error:
             where = address.partition("/sessions/")[0].replace("ws", "http", 1)
             return f"no box answers at {where} ({error}). Start one with: glovebox serve"
@@ -213,7 +212,7 @@ class _Attached:
 
     @contextlib.contextmanager
     def _listening(self) -> Iterator[None]:
-        """Notice keys, a window that changes its size, and signals that would end this process."""
+        """Handle keys, changes of the window size, and signals that end this process."""
         loop = asyncio.get_running_loop()
         ends = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
         for number in ends:
@@ -253,7 +252,7 @@ class _Attached:
     async def _show(self, socket: ClientConnection) -> str | None:
         try:
             while True:
-                # What a shell printed last may come after the word that it has ended.
+                # The last output of a shell may come after the message that it has ended.
                 async with asyncio.timeout(_LAST_WORDS if self._exited else None):
                     received = await socket.recv()
                 if isinstance(received, bytes):
@@ -261,15 +260,15 @@ class _Attached:
                     # A terminal that is stopped with Ctrl-S must not stop the answers to pings.
                     await asyncio.to_thread(_write, received)
                     continue
-                told = json.loads(received)
-                if told["type"] == "closed" and told["code"] == "session_ended":
-                    self.ending = told["reason"]
+                message = json.loads(received)
+                if message["type"] == "closed" and message["code"] == "session_ended":
+                    self.ending = message["reason"]
                     return None
-                if told["type"] in ("closed", "refused"):
-                    return self._problem(told)
-                if told["type"] == "state":
-                    self._note_shell(told["session"]["pid"])
-                if told["type"] == ("state" if self._watch else "taken"):
+                if message["type"] in ("closed", "refused"):
+                    return self._problem(message)
+                if message["type"] == "state":
+                    self._note_shell(message["session"]["pid"])
+                if message["type"] == ("state" if self._watch else "taken"):
                     self._greet()
         except TimeoutError:
             self.ending = "the shell has ended"
@@ -283,7 +282,7 @@ class _Attached:
             return f"the connection to the box was lost ({error})"
 
     def _note_shell(self, pid: int | None) -> None:
-        """Whether the shell that was there is there no more matters to those who came for it."""
+        """Note the end of the shell that was attached to."""
         before, self._shell = self._shell, pid
         if self._until_exit and before is not None and pid != before:
             self._exited = True
@@ -295,12 +294,12 @@ class _Attached:
             print(f"[{doing} {self._session}; {_name(self._escape)} detaches]\r", file=sys.stderr)
             self._resize()
 
-    def _problem(self, told: dict[str, str]) -> str:
-        if told["code"] == "session_taken":
-            return f"{told['reason']} Use --watch to look on."
-        return told["reason"]
+    def _problem(self, message: dict[str, str]) -> str:
+        if message["code"] == "session_taken":
+            return f"{message['reason']} Use --watch to look on."
+        return message["reason"]
 
-    def _refused(self, error: InvalidStatus) -> str:
+    def _refusal(self, error: InvalidStatus) -> str:
         code = error.response.headers.get("X-Glovebox-Error", "")
         if code == "invalid_api_key":
             return "the key is missing or wrong. Set SESSION_API_KEY, or use --session-api-key-file."
@@ -313,7 +312,7 @@ class _Attached:
             self._alternate = on > off
 
     def reset_screen(self) -> None:
-        """Undo what programs in the box have asked of this terminal."""
+        """Reset the modes that programs in the box have set."""
         if sys.stdout.isatty():
             _write(_RESET + (_ALTERNATE_OFF if self._alternate else b""))
 

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
-from glovebox.cli.options import FAILED, USAGE, add_backend_argument
+from glovebox.cli.options import FAILED, USAGE, Commands, add_backend_argument, add_parser
 
 if TYPE_CHECKING:
     from glovebox.client.backend import BoxInfo, Sandbox
-
-_EVERYWHERE = "all of them."
 
 LS_EXAMPLES = """\
 examples:
@@ -36,87 +33,57 @@ examples:
 """
 
 
-def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Give the command line these commands."""
-    _add_ls(commands)
-    _add_change(
-        commands,
-        "stop",
+#: The commands that change boxes: summary, description, examples.
+_CHANGES = {
+    "stop": (
         "end what runs in boxes",
-        STOP_EXAMPLES,
-        _stop,
         "End everything that runs in boxes. Their files stay until the boxes are removed, and "
         "`glovebox resume` starts them again.",
-    )
-    remove = _add_change(
-        commands,
-        "rm",
+        STOP_EXAMPLES,
+    ),
+    "rm": (
         "remove boxes",
-        RM_EXAMPLES,
-        _delete,
         "End boxes and remove what they leave, but no directory or volume that was given to them.",
-    )
-    remove.add_argument("--all", action="store_true", help="Every box of the backend, or of all.")
-    _add_change(
-        commands,
-        "pause",
+        RM_EXAMPLES,
+    ),
+    "pause": (
         "stop boxes for a while",
-        PAUSE_EXAMPLES,
-        _pause,
         "Stop boxes for a while: they use no CPU, and go on with `glovebox resume`.",
-    )
-    _add_change(
-        commands,
-        "resume",
-        "let boxes go on after pause or stop",
         PAUSE_EXAMPLES,
-        _resume,
+    ),
+    "resume": (
+        "let boxes go on after pause or stop",
         "Let boxes go on after `glovebox pause`, or start them again after `glovebox stop`.",
-    )
+        PAUSE_EXAMPLES,
+    ),
+}
 
 
-def _add_ls(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = commands.add_parser(
-        "ls",
-        help="list boxes",
-        description="List the boxes that are there, oldest first.",
-        epilog=LS_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    add_backend_argument(parser, default=_EVERYWHERE)
+def add_command(commands: Commands) -> None:
+    """Add these commands."""
+    description = "List the boxes that are there, oldest first."
+    parser = add_parser(commands, "ls", help="list boxes", description=description, examples=LS_EXAMPLES)
+    add_backend_argument(parser, default="all of them.")
     parser.add_argument("--names", action="store_true", help="Only their names, one per line.")
     parser.add_argument("--json", action="store_true", help="One JSON document in place of a table.")
     parser.set_defaults(run=ls)
-
-
-def _add_change(
-    commands: argparse._SubParsersAction[argparse.ArgumentParser],
-    name: str,
-    summary: str,
-    examples: str,
-    change: Callable[[Sandbox], Awaitable[None]],
-    description: str,
-) -> argparse.ArgumentParser:
-    parser = commands.add_parser(
-        name,
-        help=summary,
-        description=description,
-        epilog=examples,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("names", nargs="*" if name == "rm" else "+", metavar="BOX", help="Which boxes.")
-    add_backend_argument(parser, default=_EVERYWHERE)
-    parser.add_argument("--json", action="store_true", help="The names, as one JSON document.")
-    parser.set_defaults(run=change_boxes, change=change, all=False)
-    return parser
+    for name, (summary, description, examples) in _CHANGES.items():
+        parser = add_parser(commands, name, help=summary, description=description, examples=examples)
+        parser.add_argument("names", nargs="*" if name == "rm" else "+", metavar="BOX", help="Which boxes.")
+        add_backend_argument(parser, default="all of them.")
+        parser.add_argument("--json", action="store_true", help="The names, as one JSON document.")
+        if name == "rm":
+            parser.add_argument("--all", action="store_true", help="Every box of the backend, or of all.")
+        parser.set_defaults(run=change_boxes, all=False)
 
 
 def ls(arguments: argparse.Namespace) -> int:
     """List them."""
     from glovebox.cli import backends, console
+    from glovebox.settings import host
 
-    async def listed() -> int:
-        found = await backends.boxes(arguments.backend, backends.settings())
+    async def print_boxes() -> int:
+        found = await backends.boxes(arguments.backend, host.load())
         if arguments.json:
             console.print_json(found)
         elif arguments.names:
@@ -126,7 +93,7 @@ def ls(arguments: argparse.Namespace) -> int:
             console.print_table(head, [_row(info) for info in found])
         return 0
 
-    return backends.finish(listed())
+    return backends.finish(print_boxes())
 
 
 def _row(info: BoxInfo) -> tuple[str, ...]:
@@ -141,22 +108,26 @@ def change_boxes(arguments: argparse.Namespace) -> int:
     """Do the same to each of them; one that fails does not keep the others from it."""
     from glovebox.cli import backends, console
     from glovebox.errors import GloveboxError
+    from glovebox.settings import host
 
     if bool(arguments.names) == arguments.all:
         console.say(f"{arguments.command} needs the names of boxes, or --all.")
         return USAGE
 
-    async def changed() -> int:
-        settings = backends.settings()
+    async def change(sandbox: Sandbox) -> None:
+        verbs = {"stop": sandbox.stop, "rm": sandbox.delete, "pause": sandbox.pause, "resume": sandbox.resume}
+        await verbs[arguments.command]()
+
+    async def change_all() -> int:
         wanted = [(name, arguments.backend) for name in arguments.names]
         if arguments.all:
-            found = await backends.boxes(arguments.backend, settings)
+            found = await backends.boxes(arguments.backend, host.load())
             wanted = [(info.name, info.backend) for info in found]
         done = []
         for name, place in wanted:
             try:
-                async with backends.box(name, place, settings) as (_, sandbox):
-                    await arguments.change(sandbox)
+                async with backends.box(name, place) as (_, sandbox):
+                    await change(sandbox)
             except GloveboxError as error:
                 console.say(str(error))
             else:
@@ -167,20 +138,4 @@ def change_boxes(arguments: argparse.Namespace) -> int:
             console.print_json(done)
         return 0 if len(done) == len(wanted) else FAILED
 
-    return backends.finish(changed())
-
-
-async def _stop(sandbox: Sandbox) -> None:
-    await sandbox.stop()
-
-
-async def _delete(sandbox: Sandbox) -> None:
-    await sandbox.delete()
-
-
-async def _pause(sandbox: Sandbox) -> None:
-    await sandbox.pause()
-
-
-async def _resume(sandbox: Sandbox) -> None:
-    await sandbox.resume()
+    return backends.finish(change_all())

@@ -8,10 +8,8 @@ import time
 from pathlib import Path
 
 import glovebox
+from glovebox.cli.options import FAILED, Commands, add_parser
 from glovebox.errors import NoBundle
-
-#: When it cannot be made.
-FAILED = 1
 
 EXAMPLES = """\
 examples:
@@ -21,15 +19,15 @@ examples:
 """
 
 
-def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Give the command line this command."""
-    parser = commands.add_parser(
+def add_command(commands: Commands) -> None:
+    """Add this command."""
+    parser = add_parser(
+        commands,
         "bundle",
         help="make the runtime that is put into images",
         description="Make a file with everything a box needs, its own Python and C library included. "
         "Unpacked at /opt/glovebox it runs in any Linux image.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        examples=EXAMPLES,
     )
     parser.add_argument(
         "--output",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
+import functools
 import os
 import posixpath
 import re
@@ -12,13 +12,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from glovebox.cli import backends
-from glovebox.cli.console import Progress, print_json
-from glovebox.cli.options import USAGE, add_backend_argument
-from glovebox.cli.session import existing, leaving_on_signals
-from glovebox.client.transfer import files
+from glovebox.cli.console import Progress, print_json, say
+from glovebox.cli.options import USAGE, Commands, add_backend_argument, add_parser
 from glovebox.errors import TransferError
-from glovebox.protocol.files import StatAction, StatObservation
 
 if TYPE_CHECKING:
     from glovebox.client.runtime import Runtime
@@ -37,14 +33,14 @@ receives the source under its own name, as with cp. A path of this machine with 
 _IN_BOX = re.compile(r"([a-zA-Z0-9][a-zA-Z0-9_.-]{0,62}):(.*)", re.DOTALL)
 
 
-def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Give the command line this command."""
-    parser = commands.add_parser(
+def add_command(commands: Commands) -> None:
+    """Add this command."""
+    parser = add_parser(
+        commands,
         "cp",
         help="copy files into a box, or out of it",
         description="Copy a file or a directory into a box, or out of it. BOX:PATH is a path in a box.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        examples=EXAMPLES,
     )
     parser.add_argument("source", metavar="PLACE", help="What to copy: PATH or BOX:PATH.")
     parser.add_argument("destination", metavar="PLACE", help="Where to: BOX:PATH or PATH.")
@@ -61,8 +57,7 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 
 def run(arguments: argparse.Namespace) -> int:
     """Copy."""
-    from glovebox.cli import backends
-    from glovebox.cli.console import say
+    from glovebox.cli.backends import finish
 
     source, destination = in_box(arguments.source), in_box(arguments.destination)
     if (source is None) == (destination is None):
@@ -70,38 +65,39 @@ def run(arguments: argparse.Namespace) -> int:
         return USAGE
     if destination is not None:
         name, path = destination
-        return backends.finish(copy_in(arguments, name, arguments.source, path))
+        return finish(copy_in(arguments, name, arguments.source, path))
     assert source is not None
-    return backends.finish(copy_out(arguments, *source, arguments.destination))
+    return finish(copy_out(arguments, *source, arguments.destination))
 
 
 def in_box(text: str) -> tuple[str, str] | None:
-    """The box and the path that are meant, or None for a path of this machine."""
+    """Box and path, or None for a path of this machine."""
     match = _IN_BOX.fullmatch(text)
     return (match[1], match[2]) if match else None
 
 
 async def copy_in(arguments: argparse.Namespace, name: str, source: str, path: str) -> int:
     """A file or directory of this machine into a box."""
-    place = _existing(source)
+    from glovebox.cli.backends import cancel_on_signals, existing_box
+
+    place = _existing_path(source)
     progress = Progress(quiet=arguments.json)
-    with leaving_on_signals():
-        async with existing(name, arguments.backend, backends.settings()) as runtime:
+    with cancel_on_signals():
+        async with existing_box(name, arguments.backend) as runtime:
             wanted = posixpath.join(runtime.workspace, path)
             into, called = wanted, place.name
             if not path.endswith("/") and await _kind(runtime, wanted) != "directory":
                 into, called = posixpath.split(wanted)
-            # What is sent is called as the path that it is read from: a link gives it any name.
+            # A file is sent under the name of its path: a link gives it another name.
             with tempfile.TemporaryDirectory(prefix="glovebox-") as scratch:
                 link = os.path.join(scratch, called)
                 os.symlink(place, link)
-                await files.copy_to(
-                    runtime,
+                await runtime.copy_to(
                     link,
                     into,
                     recursive=True,
                     follow_links=arguments.follow_links,
-                    progress=_hears(progress, f"Copying {source}"),
+                    progress=functools.partial(progress.progress, f"Copying {source}"),
                 )
     progress.clear()
     if arguments.json:
@@ -111,26 +107,28 @@ async def copy_in(arguments: argparse.Namespace, name: str, source: str, path: s
 
 async def copy_out(arguments: argparse.Namespace, name: str, path: str, destination: str) -> int:
     """A file or directory of a box to this machine."""
+    from glovebox.cli.backends import cancel_on_signals, existing_box
+
     progress = Progress(quiet=arguments.json)
-    with leaving_on_signals():
-        async with existing(name, arguments.backend, backends.settings()) as runtime:
+    with cancel_on_signals():
+        async with existing_box(name, arguments.backend) as runtime:
             wanted = posixpath.normpath(posixpath.join(runtime.workspace, path))
             kind = await _kind(runtime, wanted)
             if not kind:
                 raise TransferError(f"There is no {wanted} in the box {name}.")
             target = _target(destination, posixpath.basename(wanted) or name)
-            hears = _hears(progress, f"Copying {name}:{path}")
+            report = functools.partial(progress.progress, f"Copying {name}:{path}")
             if kind == "directory":
-                paths = await files.download(runtime, wanted, target, progress=hears)
+                paths = await runtime.download_to(wanted, target, progress=report)
             else:
-                paths = [await _fetch(runtime, wanted, target, hears)]
+                paths = [await _fetch(runtime, wanted, target, report)]
     progress.clear()
     if arguments.json:
         print_json({"path": str(target), "files": len(paths)})
     return 0
 
 
-def _existing(source: str) -> Path:
+def _existing_path(source: str) -> Path:
     place = Path(os.path.abspath(source))
     if not place.exists():
         raise TransferError(f"There is no {source}.")
@@ -138,28 +136,27 @@ def _existing(source: str) -> Path:
 
 
 def _target(destination: str, name: str) -> Path:
-    """Where something of that name goes: into a directory, or in place of what is there."""
+    """The path to write to: below an existing directory, else the destination itself."""
     target = Path(os.path.abspath(destination))
     return target / name if destination.endswith("/") or target.is_dir() else target
 
 
-async def _fetch(runtime: Runtime, path: str, target: Path, hears: Callable[[int, int | None], None]) -> Path:
-    """One file, which is there under its name when all of it is."""
+async def _fetch(
+    runtime: Runtime, path: str, target: Path, report: Callable[[int, int | None], None]
+) -> Path:
+    """Fetch one file, which gets its name when it is complete."""
+    import asyncio
+
     await asyncio.to_thread(target.parent.mkdir, parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".glovebox-", dir=target.parent) as scratch:
-        [fetched] = await files.download(runtime, path, scratch, progress=hears)
+        [fetched] = await runtime.download_to(path, scratch, progress=report)
         await asyncio.to_thread(fetched.replace, target)
     return target
 
 
 async def _kind(runtime: Runtime, path: str) -> str:
-    """What a path of the box is; empty if it is nothing."""
+    """The type of a path of the box; empty if it does not exist."""
+    from glovebox.protocol.files import StatAction, StatObservation
+
     answer = await runtime.execute(StatAction(path=path))
     return answer.type if isinstance(answer, StatObservation) else ""
-
-
-def _hears(progress: Progress, step: str) -> Callable[[int, int | None], None]:
-    def heard(done: int, total: int | None) -> None:
-        progress.progress(step, done, total)
-
-    return heard

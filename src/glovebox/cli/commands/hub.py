@@ -8,7 +8,7 @@ import gc
 import sys
 
 from glovebox import logs
-from glovebox.cli.commands.serve import STARTUP_FAILED, USAGE
+from glovebox.cli.options import STARTUP_FAILED, USAGE, Commands, add_parser
 from glovebox.errors import SettingsError, StartupError
 from glovebox.settings import hub as settings
 from glovebox.settings.secrets import take_environment
@@ -21,14 +21,14 @@ examples:
 """
 
 
-def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Give the command line this command."""
-    parser = commands.add_parser(
+def add_command(commands: Commands) -> None:
+    """Add this command."""
+    parser = add_parser(
+        commands,
         "hub",
         help="let VS Code windows connect, as boxes",
         description="Serve a hub: VS Code windows with the Glovebox extension connect, and each is a box.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        examples=EXAMPLES,
     )
     settings.add_arguments(parser)
     parser.set_defaults(run=run)
@@ -46,7 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     def announce(address: str, milliseconds: float, where: str) -> None:
         if not chosen.log_json:
-            with contextlib.suppress(OSError):  # nobody reads it
+            with contextlib.suppress(OSError):  # standard output may be closed
                 print(_welcome(address, milliseconds, where), flush=True)
 
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from glovebox.cli.options import add_backend_argument
+from glovebox.cli.options import Commands, add_backend_argument, add_parser
 
 EXAMPLES = """\
 examples:
@@ -13,14 +13,14 @@ examples:
 """
 
 
-def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Give the command line this command."""
-    parser = commands.add_parser(
+def add_command(commands: Commands) -> None:
+    """Add this command."""
+    parser = add_parser(
+        commands,
         "logs",
         help="show what a box has printed",
         description="Show the log of a box: the lines that it has printed itself, not those of its commands.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        examples=EXAMPLES,
     )
     parser.add_argument("name", metavar="BOX", help="Which box.")
     parser.add_argument("-f", "--follow", action="store_true", help="Go on until the box ends, or Ctrl-C.")
@@ -33,8 +33,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the lines."""
     from glovebox.cli import backends, console
 
-    async def printed() -> int:
-        async with backends.box(arguments.name, arguments.backend, backends.settings()) as (_, sandbox):
+    async def print_lines() -> int:
+        async with backends.box(arguments.name, arguments.backend) as (_, sandbox):
             async for line in sandbox.logs(follow=arguments.follow):
                 if arguments.json:
                     console.print_json(line)
@@ -42,4 +42,4 @@ def run(arguments: argparse.Namespace) -> int:
                     print(line, flush=arguments.follow)
         return 0
 
-    return backends.finish(printed())
+    return backends.finish(print_lines())

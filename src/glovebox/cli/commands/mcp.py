@@ -12,6 +12,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from glovebox import logs, settings
+from glovebox.cli.options import STARTUP_FAILED, USAGE, Commands, add_parser
 from glovebox.errors import SettingsError, StartupError
 from glovebox.secret_environment import forbid_inspection
 from glovebox.server import port
@@ -25,28 +26,12 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-STARTUP_FAILED = 3
-USAGE = 2
-
 #: Settings that only mean something to a box behind HTTP.
-NOT_OFFERED = frozenset(
-    {
-        "port",
-        "host",
-        "insecure",
-        "session_api_key",
-        "max_upload_size",
-        "max_body_size",
-        "max_header_size",
-        "max_url_size",
-        "request_head_seconds",
-        "connections_per_peer",
-        "allowed_hosts",
-        "cors_origins",
-        "viewer_url_file",
-        "browsergym_eval_env",
-    }
-)
+NOT_OFFERED = frozenset({
+    "port", "host", "insecure", "session_api_key", "max_upload_size", "max_body_size", "max_header_size",
+    "max_url_size", "request_head_seconds", "connections_per_peer", "allowed_hosts", "cors_origins",
+    "viewer_url_file", "browsergym_eval_env",
+})  # fmt: skip
 
 EXAMPLES = """\
 Paste this into the configuration of an MCP client:
@@ -57,15 +42,15 @@ The client starts the box, and the box ends with the client. Commands run as you
 """
 
 
-def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Give the command line this command."""
-    parser = commands.add_parser(
+def add_command(commands: Commands) -> None:
+    """Add this command."""
+    parser = add_parser(
+        commands,
         "mcp",
         help="be an MCP server on the standard streams",
         description="A box as an MCP server on its standard streams: shells, files and more as tools, the "
         "files of the working directory as resources. Nothing listens on a port.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        examples=EXAMPLES,
     )
     settings.add_arguments(parser, without=NOT_OFFERED)
     parser.set_defaults(run=run)
@@ -78,7 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     startup = Startup()
     try:
-        # Nothing listens, so nothing has to be asked for.
+        # Nothing listens, so no key is required.
         chosen = settings.load({**vars(arguments), "host": "127.0.0.1"}, take_environment())
     except SettingsError as error:
         print(f"glovebox: {error}", file=sys.stderr)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import contextlib
 import shlex
 import signal
@@ -13,18 +12,17 @@ import uuid
 from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING
 
-import msgspec
-
-from glovebox.cli.backends import INTERRUPTED
 from glovebox.cli.console import print_json, say
-from glovebox.cli.options import FAILED, USAGE, add_box_arguments, conflict
+from glovebox.cli.options import FAILED, INTERRUPTED, USAGE, Commands, add_box_arguments, add_parser, conflict
 from glovebox.errors import ClientError, GloveboxError, TerminalError
-from glovebox.protocol.actions import CmdRunAction
-from glovebox.protocol.events import Gap, Output, Started
-from glovebox.protocol.observations import CmdOutputObservation, ErrorObservation
 
 if TYPE_CHECKING:
+    import asyncio
+
     from glovebox.client.runtime import Runtime
+    from glovebox.protocol.actions import CmdRunAction
+    from glovebox.protocol.events import Output
+    from glovebox.protocol.observations import CmdOutputObservation
 
 EXAMPLES = """\
 examples:
@@ -42,15 +40,15 @@ questions wants `glovebox shell`.
 """
 
 
-def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Give the command line this command."""
-    parser = commands.add_parser(
+def add_command(commands: Commands) -> None:
+    """Add this command."""
+    parser = add_parser(
+        commands,
         "run",
         help="run a command in a fresh box",
         description="Run a command in a fresh box, show what it prints while it does, and remove the box. "
         "Without a command, be a shell.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        examples=EXAMPLES,
     )
     add_box_arguments(parser)
     parser.add_argument(
@@ -70,8 +68,6 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    from glovebox.cli.console import say
-
     words = arguments.words[1:] if arguments.words[:1] == ["--"] else arguments.words
     problem = conflict(arguments)
     if not problem and not words and (arguments.json or arguments.timeout):
@@ -89,17 +85,17 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def line_of(words: list[str]) -> str:
-    """What the shell of the box is given: a line of its language, or a program and its arguments."""
+    """The line for the shell: one word with blanks as it is, or a program and its arguments."""
     line = words[0] if len(words) == 1 and " " in words[0] else shlex.join(words)
-    # A shell of its own: `exit` and `cd` are its own affair, several lines are fine, and nobody is asked.
+    # A shell of its own: `exit` and `cd` do not affect the session, and several lines are possible.
     return f"bash -c {shlex.quote(line)} </dev/null"
 
 
 async def _run(arguments: argparse.Namespace, line: str) -> int:
-    from glovebox.cli.session import leaving_on_signals, opened
+    from glovebox.cli.backends import cancel_on_signals, open_runtime
 
-    with leaving_on_signals():
-        async with opened(arguments, quiet=arguments.json) as runtime:
+    with cancel_on_signals():
+        async with open_runtime(arguments, quiet=arguments.json) as runtime:
             return await run_command(runtime, arguments, line)
 
 
@@ -115,12 +111,14 @@ def _seconds(text: str) -> float:
 
 #: What timeout(1) ends with.
 TIMED_OUT = 124
-#: A command is only limited by what its caller says, and the box wants some limit.
+#: The box requires a limit; a command without --timeout has practically none.
 _NO_LIMIT = 365 * 86_400.0
 
 
 async def run_command(runtime: Runtime, arguments: argparse.Namespace, line: str) -> int:
     """Run a line of the shell; the exit status."""
+    from glovebox.protocol.actions import CmdRunAction
+
     async with _session(runtime, arguments) as session:
         action = CmdRunAction(
             command=line, blocking=True, session=session, timeout=arguments.timeout or _NO_LIMIT
@@ -130,7 +128,7 @@ async def run_command(runtime: Runtime, arguments: argparse.Namespace, line: str
 
 @contextlib.asynccontextmanager
 async def _session(runtime: Runtime, arguments: argparse.Namespace) -> AsyncIterator[str]:
-    """The shell to run it in: others may be using those of a box that was there."""
+    """The session to run it in: those of an existing box may be in use."""
     if not arguments.box:
         yield "main"
         return
@@ -143,7 +141,7 @@ async def _session(runtime: Runtime, arguments: argparse.Namespace) -> AsyncIter
 
 
 class _Followed:
-    """A command and what is to be seen of it."""
+    """A command whose output is printed."""
 
     def __init__(self, runtime: Runtime, action: CmdRunAction, *, as_json: bool) -> None:
         self._runtime = runtime
@@ -154,19 +152,22 @@ class _Followed:
         self._has_left = False
 
     async def run(self) -> int:
-        """Until it has ended; the exit status."""
+        """Follow it until it has ended; the exit status."""
+        from glovebox.protocol.events import Gap, Output, Started
+        from glovebox.protocol.observations import CmdOutputObservation, ErrorObservation
+
         begin = time.monotonic()
         stream = self._runtime.stream(self._action)
         with self._interruptible():
             async with stream:
-                async for told in stream:
-                    if isinstance(told, Started):
-                        self._id = told.id
-                        self._tell("started", {"id": told.id, "box": self._runtime.name})
-                    elif isinstance(told, Output):
-                        self._show(told)
-                    elif isinstance(told, Gap):
-                        say(f"{told.end - told.offset} bytes of output are not kept any more")
+                async for event in stream:
+                    if isinstance(event, Started):
+                        self._id = event.id
+                        self._print("started", {"id": event.id, "box": self._runtime.name})
+                    elif isinstance(event, Output):
+                        self._show(event)
+                    elif isinstance(event, Gap):
+                        say(f"{event.end - event.offset} bytes of output are not kept any more")
         if self._has_left:
             return INTERRUPTED
         answer = stream.observation
@@ -179,7 +180,7 @@ class _Followed:
             status, problem = FAILED, answer.content if isinstance(answer, ErrorObservation) else "no answer"
         if problem:
             say(problem)
-        self._tell("ended", {"exit_code": status, "problem": problem, "seconds": time.monotonic() - begin})
+        self._print("ended", {"exit_code": status, "problem": problem, "seconds": time.monotonic() - begin})
         return status
 
     def _ended_without(self, answer: CmdOutputObservation, seconds: float) -> tuple[int, str]:
@@ -190,18 +191,20 @@ class _Followed:
 
     def _show(self, output: Output) -> None:
         if self._as_json:
-            self._tell("output", {"text": output.text, "offset": output.offset, "end": output.end})
+            self._print("output", {"text": output.text, "offset": output.offset, "end": output.end})
         else:
             sys.stdout.write(output.text)
             sys.stdout.flush()
 
-    def _tell(self, event: str, data: dict[str, object]) -> None:
+    def _print(self, event: str, data: dict[str, object]) -> None:
         if self._as_json:
             print_json({"event": event, **data})
 
     @contextlib.contextmanager
     def _interruptible(self) -> Iterator[None]:
         """The first Ctrl-C is for the command, the second for this process."""
+        import asyncio
+
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
         assert task is not None
 
@@ -227,7 +230,7 @@ class _Followed:
                 self._interrupting.cancel()
 
     async def _interrupt(self) -> None:
-        body = msgspec.json.encode({"signal": "SIGINT"})
+        body = b'{"signal": "SIGINT"}'
         try:
             await self._runtime.call("POST", f"/commands/{self._id}/signal", body=body)
         except GloveboxError as error:

@@ -9,16 +9,13 @@ import sys
 from typing import TYPE_CHECKING
 
 from glovebox import logs, settings
+from glovebox.cli.options import STARTUP_FAILED, USAGE, Commands, add_parser
 from glovebox.errors import SettingsError, StartupError
 from glovebox.settings.secrets import take_environment
 
 if TYPE_CHECKING:
     from glovebox.box.terminal.holder.launch import HolderProcess
     from glovebox.settings import Settings
-
-#: What callers of the contract see when a box cannot start.
-STARTUP_FAILED = 3
-USAGE = 2
 
 EXAMPLES = """\
 examples:
@@ -29,14 +26,14 @@ examples:
 """
 
 
-def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Give the command line this command."""
-    parser = commands.add_parser(
+def add_command(commands: Commands) -> None:
+    """Add this command."""
+    parser = add_parser(
+        commands,
         "serve",
         help="serve a box",
         description="Serve a box: a persistent shell, files and an editor behind the OpenHands runtime API.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        examples=EXAMPLES,
     )
     settings.add_arguments(parser)
     parser.set_defaults(run=run)
@@ -44,7 +41,7 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 
 def run(arguments: argparse.Namespace) -> int:
     """Serve until interrupted."""
-    # What is loaded now is there to stay, and looking for garbage in it takes time. Serving turns it on.
+    # Objects created during start-up are permanent, and collecting costs time. Serving enables it.
     gc.disable()
     from glovebox.box.startup import Startup
     from glovebox.linux.limits import raise_limit
@@ -59,7 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     def announce(address: str, milliseconds: float, hints: list[str]) -> None:
         if not chosen.log_json:
-            with contextlib.suppress(OSError):  # nobody reads it
+            with contextlib.suppress(OSError):  # standard output may be closed
                 print(_welcome(chosen, address, milliseconds, hints), flush=True)
 
     startup = Startup()
@@ -67,7 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
         with startup.step("bind"):
             raise_limit()
             listener = bind(chosen.host, chosen.port, "serve")
-        with listener, _launched(chosen) as launched:
+        with listener, _launch_holder(chosen) as launched:
             with startup.step("import"):
                 from glovebox.server import port
                 from glovebox.server.run import serve
@@ -81,11 +78,11 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _launched(chosen: Settings) -> contextlib.AbstractContextManager[HolderProcess | None]:
-    """What is to hold the shells: it gets ready while all else is loaded.
+def _launch_holder(chosen: Settings) -> contextlib.AbstractContextManager[HolderProcess | None]:
+    """The holder of the shells, started while the rest is loaded.
 
-    Nothing if one that an earlier server has left may be there, or if there is none to be had, which is
-    complained about when a shell is wanted.
+    None if an earlier server may have left one, or if it cannot be started, which is reported by the first
+    shell.
     """
     if chosen.state_dir:
         return contextlib.nullcontext()

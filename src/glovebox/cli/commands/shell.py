@@ -6,7 +6,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from glovebox.cli.options import FAILED, USAGE, add_box_arguments, conflict
+from glovebox.cli.options import FAILED, USAGE, Commands, add_box_arguments, add_parser, conflict
 
 if TYPE_CHECKING:
     from glovebox.client.runtime import Runtime
@@ -24,14 +24,14 @@ examples:
 _ESCAPE = b"\x1d"
 
 
-def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Give the command line this command."""
-    parser = commands.add_parser(
+def add_command(commands: Commands) -> None:
+    """Add this command."""
+    parser = add_parser(
+        commands,
         "shell",
         help="be a shell in a fresh box",
         description="An interactive shell in a fresh box, which is removed when the shell ends.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        examples=EXAMPLES,
     )
     add_box_arguments(parser)
     parser.set_defaults(run=run)
@@ -52,10 +52,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 async def _shell(arguments: argparse.Namespace) -> int:
-    from glovebox.cli.session import leaving_on_signals, opened
+    from glovebox.cli.backends import cancel_on_signals, open_runtime
 
-    with leaving_on_signals():
-        async with opened(arguments, quiet=False) as runtime:
+    with cancel_on_signals():
+        async with open_runtime(arguments, quiet=False) as runtime:
             return await _attach(runtime)
 
 
@@ -63,7 +63,7 @@ async def _attach(runtime: Runtime) -> int:
     from glovebox.cli.commands.attach import address_of, attach
     from glovebox.cli.console import say
 
-    await _until_there(runtime)
+    await _ensure_shell(runtime)
     address = address_of(runtime.url, "main", watch=False)
     key = runtime.session_api_key or ""
     problem = await attach(address, key, session="main", watch=False, escape=_ESCAPE, until_exit=True)
@@ -72,15 +72,15 @@ async def _attach(runtime: Runtime) -> int:
     return FAILED if problem else 0
 
 
-async def _until_there(runtime: Runtime) -> None:
-    """See that there is a shell, without which keys are lost: a box answers before it has one.
+async def _ensure_shell(runtime: Runtime) -> None:
+    """Make sure that there is a shell, without which keys are lost.
 
-    And one that somebody has ended is only replaced when it is needed.
+    A box answers before its shell is ready, and replaces a shell that has ended only when it is needed.
     """
     from glovebox.json_codec import decode_json
     from glovebox.protocol.actions import CmdRunAction
     from glovebox.protocol.terminal import SessionInfo
 
-    told = await runtime.call("GET", "/sessions/main")
-    if decode_json(told, SessionInfo).pid is None:
+    answer = await runtime.call("GET", "/sessions/main")
+    if decode_json(answer, SessionInfo).pid is None:
         await runtime.execute(CmdRunAction(command=":"))

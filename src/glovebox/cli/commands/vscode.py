@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from glovebox.cli.options import FAILED
+from glovebox.cli.options import FAILED, Commands, add_parser
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,15 +27,15 @@ A box with VS Code: glovebox serve --plugins vscode
 _LIMIT = 30.0
 
 
-def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Give the command line this command."""
-    parser = commands.add_parser(
+def add_command(commands: Commands) -> None:
+    """Add this command."""
+    parser = add_parser(
+        commands,
         "vscode",
         help="install the VS Code server of boxes",
         description="Boxes with the plugin vscode show their workspace in VS Code, in a web browser. "
         "This installs the server for that, and says where it is.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        examples=EXAMPLES,
     )
     parser.add_argument("verb", choices=list(_VERBS), help="What to do.")
     parser.add_argument(
@@ -110,8 +110,8 @@ def _url(arguments: argparse.Namespace, environment: Mapping[str, str]) -> None:
     from glovebox.errors import PluginFailed
 
     address, key = settings.client(arguments.url, arguments.session_api_key_file)
-    token = _asked(f"{address.rstrip('/')}/vscode/connection_token", key)["token"]
-    plugin = _asked(f"{address.rstrip('/')}/plugins/vscode", key)
+    token = _get_json(f"{address.rstrip('/')}/vscode/connection_token", key)["token"]
+    plugin = _get_json(f"{address.rstrip('/')}/plugins/vscode", key)
     if not token:
         raise PluginFailed(f"VS Code cannot be opened. {plugin['error']}")
     known, host = plugin["health"], urlsplit(address).hostname or ""
@@ -119,7 +119,7 @@ def _url(arguments: argparse.Namespace, environment: Mapping[str, str]) -> None:
     print(f"http://{host}:{known['port']}{known['path']}/?tkn={token}&folder={quote(known['folder'])}")
 
 
-def _asked(url: str, key: str) -> dict[str, Any]:
+def _get_json(url: str, key: str) -> dict[str, Any]:
     """What a box answers to a question.
 
     Raises:
@@ -138,8 +138,8 @@ def _asked(url: str, key: str) -> dict[str, Any]:
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
         with opener.open(request, timeout=_LIMIT) as answer:
-            told: dict[str, Any] = json.load(answer)
-            return told
+            content: dict[str, Any] = json.load(answer)
+            return content
     except urllib.error.HTTPError as error:
         said = error.read().decode("utf-8", "replace")
         raise PluginFailed(

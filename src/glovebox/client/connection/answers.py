@@ -1,4 +1,4 @@
-"""What a box answers: its errors as exceptions of this side, its observations as typed messages."""
+"""Responses of a box: errors as exceptions, observations as typed messages."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from glovebox.protocol.observations import ErrorObservation
 from glovebox.protocol.openhands import decode_observation, expected_observations
 
 ERROR_HEADER = "X-Glovebox-Error"
-#: So much of an answer that makes no sense is shown.
+#: Characters of an unexpected response in messages.
 _SHOWN = 200
 
 ObservationT = TypeVar("ObservationT", bound=Observation)
@@ -32,7 +32,7 @@ MessageT = TypeVar("MessageT", bound=Message)
 
 
 class UnknownAnswer(BadAnswer):
-    """An error without a code, or with one that means nothing here; what was answered is kept."""
+    """An error without a known code, with its response."""
 
     def __init__(self, message: str, http_status: int, text: str) -> None:
         super().__init__(message)
@@ -45,7 +45,7 @@ class _Detail(Message):
 
 
 def error_of(status: int, headers: Mapping[str, str], body: bytes) -> GloveboxError:
-    """The exception that an error answer stands for: the box names one of those there are, by its code."""
+    """The exception for an error response, by its code."""
     text = body.decode("utf-8", "replace")
     try:
         detail = decode_json(body, _Detail).detail
@@ -57,7 +57,9 @@ def error_of(status: int, headers: Mapping[str, str], body: bytes) -> GloveboxEr
 def failure(status: int, code: str, detail: str, text: str = "") -> GloveboxError:
     """The exception for a code of the box."""
     kind = by_code().get(code)
-    if kind is not None and not issubclass(kind, ClientError | BackendError):  # those are for us to say
+    if kind is not None and not issubclass(
+        kind, ClientError | BackendError
+    ):  # the client raises those itself
         return kind(detail or text)
     if status == 403 and detail == "Invalid API Key":  # the contract's words, of a server without codes
         return InvalidKey(detail)
@@ -67,8 +69,8 @@ def failure(status: int, code: str, detail: str, text: str = "") -> GloveboxErro
     )
 
 
-def decoded(body: bytes, kind: type[MessageT]) -> MessageT:
-    """The message that an endpoint answered with.
+def decode(body: bytes, kind: type[MessageT]) -> MessageT:
+    """Decode the response of an endpoint.
 
     Raises:
         BadAnswer: it is something else.
@@ -82,7 +84,7 @@ def decoded(body: bytes, kind: type[MessageT]) -> MessageT:
 
 
 def envelope(body: bytes) -> dict[str, Any]:
-    """The JSON object that was answered.
+    """The JSON object of a response.
 
     Raises:
         BadAnswer: it is something else.
@@ -94,10 +96,10 @@ def envelope(body: bytes) -> dict[str, Any]:
 
 
 def observation_of(action: Action[ObservationT], answered: dict[str, Any]) -> ObservationT | ErrorObservation:
-    """The observation an action was answered with.
+    """The observation of an action. Unknown fields, of later versions, are ignored.
 
     Raises:
-        BadAnswer: it is none, or not one that this action is answered with.
+        BadAnswer: it is none, or not one of this action.
     """
     try:
         observation = decode_observation(answered, expected_observations(type(action)))

@@ -1,43 +1,111 @@
-"""Everything that happens in a box, followed across broken connections."""
+"""Streams of server-sent events, and the stream of all events of a box, across broken connections."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Iterable, Iterator
 from types import TracebackType
-from typing import Any
+from typing import Any, Generic, NamedTuple, Self, TypeVar
 
 import msgspec
 
 from glovebox.client.connection.http import MOST_BYTES, SILENCE, Connection, deadline
 from glovebox.client.connection.retry import Lost, Patience
-from glovebox.client.connection.sse import EventParser, ServerSentEvent
 from glovebox.errors import BadAnswer
 from glovebox.json_codec import convert, decode_json
 from glovebox.protocol.base import Message
-from glovebox.protocol.events import (
-    ActionDisplay,
-    ActionFinished,
-    ActionOutput,
-    ActionStarted,
-    ActionState,
-    BrowserChanged,
-    CellState,
-    CommandFinished,
-    Event,
-    KernelChanged,
-    Missed,
-    PluginChanged,
-    Reset,
-    SessionChanged,
-)
+from glovebox.protocol.events import ActionState, CellState, Event, Missed, Reset
 
 #: Seconds until a box begins to answer.
 _BEGIN_LIMIT = 30.0
 
+ItemT = TypeVar("ItemT")
+
+
+class ServerSentEvent(NamedTuple):
+    """One server-sent event."""
+
+    event: str
+    data: bytes
+    id: str = ""
+
+
+class EventParser:
+    """Parses server-sent events from pieces of a response, and buffers incomplete ones up to a limit."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._buffer = bytearray()
+        self._data: list[bytes] = []
+        self._size = 0
+        self._event = ""
+        self._id = ""
+
+    def feed(self, piece: bytes) -> Iterator[ServerSentEvent]:
+        """The events that end in this piece.
+
+        Raises:
+            BadAnswer: an event is larger than the limit.
+        """
+        searched = len(self._buffer)  # there is no line end before
+        self._buffer += piece
+        if len(self._buffer) + self._size > self._most:
+            raise BadAnswer(f"An event of more than {self._most >> 20} MB is not taken.")
+        begin = 0
+        while (end := self._buffer.find(b"\n", max(begin, searched))) >= 0:
+            line = bytes(self._buffer[begin:end]).removesuffix(b"\r")
+            begin = end + 1
+            if line:
+                self._take(line)
+            elif self._data:
+                yield ServerSentEvent(self._event or "message", b"\n".join(self._data), self._id)
+                self._reset()
+            else:
+                self._reset()
+        del self._buffer[:begin]
+
+    def _take(self, line: bytes) -> None:
+        name, _, value = line.partition(b":")
+        value = value.removeprefix(b" ")
+        if name == b"data":
+            self._data.append(value)
+            self._size += len(value)
+        elif name == b"event":
+            self._event = value.decode("utf-8", "replace")
+        elif name == b"id":
+            self._id = value.decode("utf-8", "replace")
+
+    def _reset(self) -> None:
+        self._data, self._size, self._event, self._id = [], 0, "", ""
+
+
+class ItemStream(Generic[ItemT]):
+    """An async iterator; `aclose`, or the end of `async with`, closes its connection."""
+
+    def __init__(self, items: AsyncGenerator[ItemT, None]) -> None:
+        self._items = items
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> ItemT:
+        return await anext(self._items)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Close the connection. Idempotent."""
+        await self._items.aclose()
+
 
 class Other(Message):
-    """An event of a kind that is not known here."""
+    """An event of a kind that this client does not know."""
 
     kind: str
     data: dict[str, Any]
@@ -48,56 +116,32 @@ Happening = Event | Missed | Reset | Other
 _KINDS: dict[str, type[Message]] = {
     "gap": Missed,
     "reset": Reset,
-    **{
-        kind.event: kind
-        for kind in (
-            ActionStarted, ActionOutput, ActionDisplay, ActionFinished, CommandFinished, SessionChanged,
-            KernelChanged, BrowserChanged, PluginChanged,
-        )
-    },
-}  # fmt: skip
+    **{kind.event: kind for kind in Event.__subclasses__()},
+}
 
 
-class EventStream:
-    """The events of a box, to be iterated over. It has no end; `aclose` or `async with` ends it."""
+class EventStream(ItemStream[Happening]):
+    """The events of a box. The stream has no end of its own."""
 
     def __init__(
         self, connection: Connection, *, after: str = "", kinds: Iterable[str] = (), action_id: str = ""
     ) -> None:
-        #: The id of the last event that was told: where another stream can go on.
+        #: The id of the last event, where another stream can continue.
         self.last_id = after
         self._connection = connection
         self._query = {"kinds": ",".join(kinds), "action_id": action_id}
-        self._told = self._follow()
-
-    def __aiter__(self) -> EventStream:
-        return self
-
-    async def __anext__(self) -> Happening:
-        return await anext(self._told)
-
-    async def __aenter__(self) -> EventStream:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.aclose()
-
-    async def aclose(self) -> None:
-        """Let go of the connection. Idempotent."""
-        await self._told.aclose()
+        super().__init__(self._follow())
 
     async def _follow(self) -> AsyncGenerator[Happening, None]:
         patience = Patience(self._connection.patience)
         while True:
             try:
                 async with contextlib.aclosing(self._once()) as events:
-                    async for told in events:
-                        patience.answered()
-                        happened = happening(told)
-                        self.last_id = told.id or self.last_id
-                        yield happened
+                    async for event in events:
+                        patience.reset()
+                        item = decode_event(event)
+                        self.last_id = event.id or self.last_id
+                        yield item
                 lost = Lost("The box has ended the stream of its events.", sent=True)
             except Lost as error:
                 lost = error
@@ -113,27 +157,27 @@ class EventStream:
         try:
             parser = EventParser(MOST_BYTES)
             while piece := await self._connection.piece(response):
-                for told in parser.feed(piece):
-                    yield told
+                for event in parser.feed(piece):
+                    yield event
         finally:
             response.release()
 
 
-def happening(told: ServerSentEvent) -> Happening:
-    """The event that was told.
+def decode_event(event: ServerSentEvent) -> Happening:
+    """The typed event.
 
     Raises:
-        BadAnswer: it is not one.
+        BadAnswer: it is not valid.
     """
     try:
-        if told.event == "state":
-            data = decode_json(told.data, dict[str, Any])
+        if event.event == "state":
+            data = decode_json(event.data, dict[str, Any])
             return convert(data, ActionState if "command" in data else CellState)
-        kind = _KINDS.get(told.event)
+        kind = _KINDS.get(event.event)
         if kind is None:
-            return Other(kind=told.event, data=decode_json(told.data, dict[str, Any]))
-        event: Any = decode_json(told.data, kind)
+            return Other(kind=event.event, data=decode_json(event.data, dict[str, Any]))
+        decoded: Any = decode_json(event.data, kind)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise BadAnswer(f"The box told an event that is none: {error}") from error
-    happened: Happening = event
+    happened: Happening = decoded
     return happened

@@ -1,4 +1,4 @@
-"""An action on its way to a box: it is carried out once, however often the connection breaks."""
+"""Execution of an action: exactly once, however often the connection breaks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from glovebox.client.connection.answers import decoded, envelope, observation_of
+from glovebox.client.connection.answers import decode, envelope, observation_of
 from glovebox.client.connection.http import Connection, deadline
 from glovebox.client.connection.retry import Lost, Patience
 from glovebox.errors import (
@@ -30,10 +30,10 @@ from glovebox.protocol.observations import (
 )
 from glovebox.protocol.openhands import encode_action, expected_observations
 
-#: What a box that is slow to answer gets beyond the action's own limit.
+#: Seconds for the answer beyond the action's own limit.
 GRACE_SECONDS = 5.0
 BAD_ACTION = "AGENT_ERROR$BAD_ACTION"
-#: Actions of the contract that no box carries out: they are notes of the agent to itself.
+#: Actions of the contract that no box executes: notes of the agent to itself.
 _NOTES = frozenset({
     "null", "think", "finish", "reject", "delegate", "recall", "change_agent_state", "message", "system",
     "condensation", "condensation_request", "task_tracking", "loop_recovery",
@@ -50,11 +50,11 @@ class _ServerInfo(Message):
     uptime: float
 
 
-def limited(action: Action[ObservationT], timeout: float) -> Action[ObservationT]:
-    """The action with a time limit: its own, or the usual one.
+def with_limit(action: Action[ObservationT], timeout: float) -> Action[ObservationT]:
+    """The action with a time limit: its own, or the given one.
 
     Raises:
-        WrongArguments: it insists on blocking, and says not for how long.
+        WrongArguments: it is blocking and has no time limit.
     """
     if action.timeout is not None:
         return action
@@ -63,8 +63,8 @@ def limited(action: Action[ObservationT], timeout: float) -> Action[ObservationT
     return msgspec.structs.replace(action, timeout=timeout)
 
 
-def unasked(action: Action[Any]) -> Observation | None:
-    """The answer to an action that no box is asked for, in the contract's words; None for all others."""
+def client_answer(action: Action[Any]) -> Observation | None:
+    """The answer to an action that is not sent to a box, in the contract's words; None for all others."""
     if action.action in _NOTES:
         if isinstance(action, AgentThinkAction):
             return AgentThinkObservation(content="Your thought has been logged.")
@@ -75,9 +75,9 @@ def unasked(action: Action[Any]) -> Observation | None:
     return UserRejectObservation(content=_REJECTED) if state == "rejected" else None
 
 
-def answered_here(action: Action[ObservationT]) -> ObservationT | ErrorObservation | None:
-    """The same for callers that count on the type of the answer."""
-    answer = unasked(action)
+def typed_client_answer(action: Action[ObservationT]) -> ObservationT | ErrorObservation | None:
+    """The same for callers that rely on the type of the answer."""
+    answer = client_answer(action)
     if answer is None:
         return None
     if isinstance(answer, expected_observations(type(action))):
@@ -92,15 +92,15 @@ def answered_here(action: Action[ObservationT]) -> ObservationT | ErrorObservati
 async def execute(
     connection: Connection, action: Action[ObservationT], timeout: float
 ) -> ObservationT | ErrorObservation:
-    """What an action came to.
+    """Execute an action.
 
     Raises:
-        GloveboxError: it could not be carried out; its class says why.
+        GloveboxError: it could not be executed; its class says why.
     """
-    answer = answered_here(action)
+    answer = typed_client_answer(action)
     if answer is not None:
         return answer
-    action = limited(action, timeout)
+    action = with_limit(action, timeout)
     order = KeyedRequest(connection, action)
     async with deadline(order.limit, too_late(action)):
         while True:
@@ -113,16 +113,16 @@ async def execute(
 
 
 def too_late(action: Action[Any]) -> str:
-    """What is said of an action that is not answered, in the contract's words."""
+    """The message for an action that was not answered in time, in the contract's words."""
     return f"Runtime failed to return execute_action before the requested timeout of {action.timeout}s"
 
 
 class KeyedRequest:
-    """What is asked of a box, under a key that the box remembers: sent again, it is not done again."""
+    """A request with an idempotency key: if it is sent again, the box does not execute it again."""
 
     def __init__(self, connection: Connection, action: Action[Any], *, details: bool = False) -> None:
         assert action.timeout is not None
-        #: Seconds in which it has to be answered.
+        #: Seconds until it has to be answered.
         self.limit = action.timeout + GRACE_SECONDS
         self._connection = connection
         self._patience = Patience(connection.patience, time.monotonic() + self.limit)
@@ -133,16 +133,16 @@ class KeyedRequest:
 
     def _renew(self) -> None:
         self._key = uuid.uuid4().hex
-        #: Whether the box may have it, and since when.
+        #: Whether the box may have received it, and since when.
         self._sent, self._since = False, time.monotonic()
         self.body = msgspec.json.encode({**self._asked, "idempotency_key": self._key})
 
     async def again(self, lost: Lost) -> None:
-        """Make sure that sending `body` again does no harm, after a pause.
+        """Prepare to send `body` again, after a pause.
 
         Raises:
-            Interrupted: the box was restarted and does not remember, so that nobody knows.
-            BoxUnreachable: it has been tried for long enough, or the box takes no notice of keys.
+            Interrupted: the box was restarted and has forgotten the key, so the outcome is unknown.
+            BoxUnreachable: the retries are used up, or the box does not know keys.
         """
         self._sent = self._sent or lost.sent
         while True:
@@ -157,12 +157,12 @@ class KeyedRequest:
             except Lost as again:
                 lost = again
             else:
-                self._patience.answered()
+                self._patience.reset()
                 return
 
     async def _is_known(self, lost: Lost) -> bool:
-        """Whether the box has got the action. If it has not, it will never take it under this key."""
-        # The key is claimed for something that no box does: only one that knows it already objects.
+        """Whether the box has received the action. If not, it will never accept it under this key."""
+        # The key is claimed for an action that no box executes: only a box that knows the key objects.
         claim = msgspec.json.encode({"action": {"action": "null", "args": {}}, "idempotency_key": self._key})
         try:
             await self._connection.once("POST", "/execute_action", body=claim)
@@ -175,7 +175,7 @@ class KeyedRequest:
         raise BoxUnreachable(str(lost)) from lost
 
     async def _check_not_forgotten(self, lost: Lost) -> None:
-        """That the action never arrived, not that it was forgotten."""
-        info = decoded(await self._connection.once("GET", "/server_info"), _ServerInfo)
+        """Check that the action never arrived, rather than that it was forgotten."""
+        info = decode(await self._connection.once("GET", "/server_info"), _ServerInfo)
         if info.uptime < time.monotonic() - self._since:
             raise Interrupted(_RESTARTED) from lost

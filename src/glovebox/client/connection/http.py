@@ -1,4 +1,4 @@
-"""The HTTP connection to a box: deadlines, typed errors, and asking again where that is safe."""
+"""The HTTP connection to a box: deadlines, typed errors, and retries where they are safe."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ from glovebox.errors import (
     NotConnected,
 )
 
-#: The most bytes of an answer that is held in memory: what a box says must not exhaust its host.
+#: The largest response in memory: a box must not exhaust its host.
 MOST_BYTES = 256 << 20
-#: Seconds of silence after which a stream is dead: a box says something every 15.
+#: Seconds of silence after which a stream is dead: a box sends something every 15.
 SILENCE = 50.0
 _CONNECT_LIMIT = 10.0
-#: What proxies say for a box that they do not reach right now, or that takes longer than they wait.
+#: The answers of proxies that do not reach the box, or do not wait long enough.
 _TEMPORARY = frozenset({429, 502, 503, 504})
 _REPEATABLE = frozenset({"GET", "HEAD"})
 _PIECE = 262_144
 
 
 class Connection:
-    """Asks one box. It belongs to the event loop it was made in, and any number of calls may be under way."""
+    """The client of one box, for one event loop; any number of requests may run at once."""
 
     def __init__(self, address: Address, *, patience: float = PATIENCE) -> None:
         self.address = address
@@ -47,7 +47,7 @@ class Connection:
         self._session = aiohttp.ClientSession(
             # No limit: a stream holds its connection for as long as it is followed.
             connector=aiohttp.TCPConnector(limit=0, socket_factory=_socket),
-            # Deadlines are set per call; the box is trusted with none of the client's cookies.
+            # Deadlines are set per call, and the box gets no cookies of the client.
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_LIMIT),
             cookie_jar=aiohttp.DummyCookieJar(),
             # A proxy is for reaching other machines.
@@ -57,11 +57,11 @@ class Connection:
         )
 
     def move(self, address: Address) -> None:
-        """Go on with the box at another address, also with calls that are under way."""
+        """Use another address, also for the retries of running requests."""
         self.address = address
 
     async def close(self) -> None:
-        """Break off what is under way. Idempotent."""
+        """Abort running requests. Idempotent."""
         await self._session.close()
 
     async def request(
@@ -73,9 +73,9 @@ class Connection:
         body: bytes | None = None,
         limit: float = 60.0,
     ) -> bytes:
-        """The body of the answer, which may be waited for until `limit` seconds are over.
+        """The body of the response, within `limit` seconds.
 
-        What only reads is asked again when the connection breaks; anything else only if nothing was sent.
+        Requests that only read are retried when the connection breaks, others only if nothing was sent.
 
         Raises:
             GloveboxError: the box refused, or did not answer in time; its class says why.
@@ -96,7 +96,7 @@ class Connection:
         """One attempt without a deadline.
 
         Raises:
-            Lost: the connection could not be made, or broke.
+            Lost: the connection failed or broke.
             GloveboxError: the box refused.
         """
         response = await self.open(method, path, query=query, body=body)
@@ -116,12 +116,12 @@ class Connection:
         headers: Mapping[str, str] | None = None,
         silence: float | None = None,
     ) -> aiohttp.ClientResponse:
-        """An answer that begins well, to be read with `piece` and released.
+        """A successful response, to be read with `piece` and released.
 
-        `silence` is how many seconds may pass between two pieces.
+        `silence` is the most seconds between two pieces.
 
         Raises:
-            Lost: the connection could not be made, or broke.
+            Lost: the connection failed or broke.
             GloveboxError: the box refused.
         """
         sent = dict(headers or {})
@@ -129,7 +129,7 @@ class Connection:
             sent["X-Session-API-Key"] = self.address.key
         if isinstance(body, bytes):
             sent["Content-Type"] = "application/json"
-            if len(body) > _PIECE:  # goes out in pieces, and lets others speak in between
+            if len(body) > _PIECE:  # is sent in pieces, so that the loop is not blocked
                 body = io.BytesIO(body)
         with self._broken():
             response = await self._session.request(
@@ -138,7 +138,7 @@ class Connection:
                 params=query,
                 data=body,
                 headers=sent,
-                # Following one would hand the key to whoever is named there.
+                # A redirect would send the key to another host.
                 allow_redirects=False,
                 timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_LIMIT, sock_read=silence),
             )
@@ -153,7 +153,7 @@ class Connection:
     async def upload(
         self, path: str, *, query: Mapping[str, str] | None, form: aiohttp.FormData, limit: float
     ) -> bytes:
-        """Send a form, a piece at a time, and give the body of the answer. It is tried once.
+        """Send a form in pieces, without retries; the body of the response.
 
         Raises:
             GloveboxError: the box refused, or did not take it in time; its class says why.
@@ -164,7 +164,7 @@ class Connection:
     async def download(
         self, path: str, *, query: Mapping[str, str] | None, limit: float
     ) -> AsyncGenerator[bytes, None]:
-        """The body of an answer, a piece at a time.
+        """The body of a response, in pieces.
 
         Raises:
             GloveboxError: the box refused, or did not send all in time; its class says why.
@@ -172,7 +172,7 @@ class Connection:
         end = time.monotonic() + limit
         late = f"GET {path} was not answered within {limit:g} seconds."
         async with deadline(limit, late):
-            response = await self._opened(path, query, Patience(self.patience, end))
+            response = await self._open_retrying(path, query, Patience(self.patience, end))
         try:
             while True:
                 async with deadline(end - time.monotonic(), late):
@@ -183,7 +183,7 @@ class Connection:
         finally:
             response.release()
 
-    async def _opened(
+    async def _open_retrying(
         self, path: str, query: Mapping[str, str] | None, patience: Patience
     ) -> aiohttp.ClientResponse:
         while True:
@@ -193,7 +193,7 @@ class Connection:
                 await patience.wait(lost)
 
     async def piece(self, response: aiohttp.ClientResponse) -> bytes:
-        """The next bytes of an answer; none at the end.
+        """The next bytes of a response; none at the end.
 
         Raises:
             Lost: the connection broke.
@@ -211,18 +211,18 @@ class Connection:
 
     @property
     def shown(self) -> str:
-        """The address as it may be shown: without a password."""
+        """The address without a password."""
         parts = urlsplit(self.address.url)
         return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
     @contextlib.contextmanager
     def _broken(self) -> Iterator[None]:
-        """Turn what the library raises into what callers are told."""
+        """Turn exceptions of the library into ours."""
         try:
             yield
         except aiohttp.InvalidURL as error:
             raise BadAnswer(f"{self.shown} is not an address.") from error
-        except aiohttp.ClientSSLError as error:  # asking again would not change it
+        except aiohttp.ClientSSLError as error:  # a retry would not change it
             raise BoxUnreachable(f"The box at {self.shown} cannot be trusted: {error}") from error
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
             raise self._lost(error, sent=False) from error
@@ -245,10 +245,10 @@ class Connection:
 
 @contextlib.asynccontextmanager
 async def deadline(seconds: float, message: str) -> AsyncGenerator[None, None]:
-    """Whatever is done here ends in time.
+    """Limit the time of a block.
 
     Raises:
-        DeadlineExceeded: it did not.
+        DeadlineExceeded: it took longer.
     """
     try:
         async with asyncio.timeout(seconds):
@@ -271,7 +271,7 @@ def is_loopback(url: str) -> bool:
 
 
 async def _read(response: aiohttp.ClientResponse) -> bytes:
-    """A whole body, unless it is too large for that."""
+    """A whole body, up to a limit."""
     length = response.content_length
     if length is not None and length <= _PIECE:
         return await response.read()
@@ -284,7 +284,7 @@ async def _read(response: aiohttp.ClientResponse) -> bytes:
 
 
 def _socket(info: aiohttp.AddrInfoType) -> socket.socket:
-    """A socket that notices when the other machine is gone, also while nothing is said for minutes."""
+    """A socket with keep-alive, which notices that the other machine is gone."""
     family, kind, protocol, _, _ = info
     made = socket.socket(family, kind, protocol)
     made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

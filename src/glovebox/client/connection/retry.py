@@ -1,4 +1,4 @@
-"""How long a box that does not answer is asked again, and how often."""
+"""Retries: how long and how often requests to a box that does not answer are repeated."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ import time
 
 from glovebox.errors import BoxUnreachable
 
-#: Seconds for which a box is waited for that was there before: as long as a restart takes, and a little more.
+#: Seconds of retries: a little more than a restart of a box takes.
 PATIENCE = 15.0
 _FIRST_PAUSE = 0.05
 _LONGEST_PAUSE = 2.0
-#: Seconds after which a connection that breaks was one: whoever cut it was there.
+#: A connection that lasted longer has reached the box.
 _HELD = 2.0
 
 
 class Lost(BoxUnreachable):
-    """A connection that could not be made or that broke. With `sent`, the box may have got the request."""
+    """A connection failed or broke. With `sent`, the box may have received the request."""
 
     def __init__(self, message: str, *, sent: bool) -> None:
         super().__init__(message)
@@ -25,18 +25,18 @@ class Lost(BoxUnreachable):
 
 
 class Patience:
-    """Counts the failures of one call, and waits longer after each."""
+    """The retries of one request, with growing pauses."""
 
     def __init__(self, seconds: float, deadline: float | None = None) -> None:
-        """`deadline` is a time of `time.monotonic()` after which there is no use in trying."""
+        """`deadline` is a time of `time.monotonic()` after which there are no retries."""
         self._seconds = seconds
         self._deadline = deadline
         self._failing_since: float | None = None
         self._pause = _FIRST_PAUSE
         self._tried = time.monotonic()
 
-    def answered(self) -> None:
-        """The box is there: what fails from now on is a new failure."""
+    def reset(self) -> None:
+        """The box has answered: later failures are new ones."""
         self._failing_since = None
         self._pause = _FIRST_PAUSE
 
@@ -44,14 +44,14 @@ class Patience:
         """Wait before the next attempt.
 
         Raises:
-            BoxUnreachable: it has been tried for long enough.
+            BoxUnreachable: the time for retries is over.
         """
         now = time.monotonic()
         if lost.sent and now - self._tried > _HELD:
-            self.answered()
+            self.reset()
         if self._failing_since is None:
             self._failing_since = now
-        # Clients that lost the same box must not all come back in the same moment.
+        # Random, so that clients of one box do not all retry in the same moment.
         pause = self._pause * random.uniform(0.5, 1.0)  # noqa: S311
         self._pause = min(self._pause * 2, _LONGEST_PAUSE)
         end = self._failing_since + self._seconds

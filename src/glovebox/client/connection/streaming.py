@@ -1,22 +1,27 @@
-"""An action followed while it runs: nothing is told twice or left out when the connection breaks."""
+"""The events of a running action: none is repeated or lost when the connection breaks."""
 
 from __future__ import annotations
 
 import contextlib
 import time
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator
-from types import TracebackType
+from collections.abc import AsyncGenerator
 from typing import Any, Generic
 from urllib.parse import quote
 
 import msgspec
 
-from glovebox.client.connection.answers import MessageT, decoded, envelope, failure, observation_of
-from glovebox.client.connection.execute import GRACE_SECONDS, KeyedRequest, answered_here, limited, too_late
+from glovebox.client.connection.answers import decode, envelope, failure, observation_of
+from glovebox.client.connection.events import EventParser, ItemStream, ServerSentEvent
+from glovebox.client.connection.execute import (
+    GRACE_SECONDS,
+    KeyedRequest,
+    too_late,
+    typed_client_answer,
+    with_limit,
+)
 from glovebox.client.connection.http import MOST_BYTES, SILENCE, Connection, deadline
 from glovebox.client.connection.retry import Lost
-from glovebox.client.connection.sse import EventParser, ServerSentEvent
 from glovebox.errors import BadAnswer, NoSuchCell, NoSuchCommand, NoSuchKernel, NotFound, OutputGone
 from glovebox.json_codec import convert
 from glovebox.protocol.actions import IPythonRunCellAction
@@ -26,9 +31,9 @@ from glovebox.protocol.notebook import CellInfo, CellOutput, CellRecord
 from glovebox.protocol.observations import ErrorObservation
 from glovebox.protocol.terminal import CommandInfo
 
-#: What is told of an action before its observation.
+#: The items of a stream before the observation.
 Progress = Started | Output | Gap | Display | CommandInfo | CellInfo
-#: The largest page of output that is asked for.
+#: The largest page of output in a request.
 _PAGE = 1 << 20
 
 
@@ -45,42 +50,23 @@ class _Details(Message):
     command: CommandInfo | None = None
 
 
-class ActionStream(Generic[ObservationT]):
-    """What happens to an action, and at the end its observation.
+class ActionStream(ItemStream[Progress | ObservationT | ErrorObservation], Generic[ObservationT]):
+    """The events of an action, and at the end its observation.
 
-    The action begins when the first item is asked for. Leaving early (`aclose`, or the end of `async with`)
-    lets go of the connection, and the action goes on.
+    The action starts with the first iteration. It continues if the stream is closed early.
     """
 
     def __init__(self, connection: Connection, action: Action[ObservationT], timeout: float) -> None:
         #: The id of the action, once it has begun; of a `run` that starts something, also of its command.
         self.id = ""
-        #: What it came to, once that is known.
+        #: The result, once it is known.
         self.observation: ObservationT | ErrorObservation | None = None
         self._connection = connection
-        self._action = limited(action, timeout)
-        self._told = self._follow()
-
-    def __aiter__(self) -> AsyncIterator[Progress | ObservationT | ErrorObservation]:
-        return self
-
-    async def __anext__(self) -> Progress | ObservationT | ErrorObservation:
-        return await anext(self._told)
-
-    async def __aenter__(self) -> ActionStream[ObservationT]:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.aclose()
-
-    async def aclose(self) -> None:
-        """Let go of the connection; the action goes on. Idempotent."""
-        await self._told.aclose()
+        self._action = with_limit(action, timeout)
+        super().__init__(self._follow())
 
     async def _follow(self) -> AsyncGenerator[Progress | ObservationT | ErrorObservation, None]:
-        self.observation = answered_here(self._action)
+        self.observation = typed_client_answer(self._action)
         if self.observation is not None:
             yield self.observation
             return
@@ -90,10 +76,10 @@ class ActionStream(Generic[ObservationT]):
         while True:
             try:
                 async with contextlib.aclosing(self._once(order, late)) as events:
-                    async for told in events:
-                        async for item in seen.told(told):
+                    async for event in events:
+                        async for item in seen.new_items(event):
                             yield item
-                        if told.event == "observation":
+                        if event.event == "observation":
                             self.observation = observation_of(self._action, seen.answer)
                             yield self.observation
                             return
@@ -103,7 +89,7 @@ class ActionStream(Generic[ObservationT]):
                 lost = error
             async with deadline(max(late - time.monotonic(), 0), too_late(self._action)):
                 await order.again(lost)
-            seen.begin_again()
+            seen.restart()
 
     async def _once(self, order: KeyedRequest, late: float) -> AsyncGenerator[ServerSentEvent, None]:
         async with deadline(max(late - time.monotonic(), 0), too_late(self._action)):
@@ -113,20 +99,20 @@ class ActionStream(Generic[ObservationT]):
         parser = EventParser(MOST_BYTES)
         try:
             while True:
-                # Whoever is slow to read gets the rest later; only waiting for it has an end.
+                # A slow reader still gets the rest: only waiting for the box is limited.
                 left = max(late - time.monotonic(), GRACE_SECONDS)
                 async with deadline(left, too_late(self._action)):
                     piece = await self._connection.piece(response)
                 if not piece:
                     return
-                for told in parser.feed(piece):
-                    yield told
+                for event in parser.feed(piece):
+                    yield event
         finally:
             response.release()
 
 
 class _Seen:
-    """What was told already. A box that is asked again tells all from the beginning, or only the end."""
+    """What the caller has received already: after a retry, the box repeats all events, or only the last."""
 
     def __init__(self, connection: Connection, action: Action[Any]) -> None:
         self.id = ""
@@ -134,54 +120,54 @@ class _Seen:
         self._connection = connection
         self._action = action
         self._resumed = False
-        #: Up to where output was told.
+        #: The end of the output that the caller has.
         self._position: int | None = None
         self._displays = 0
         self._displays_now = 0
         self._states: Counter[bytes] = Counter()
         self._states_now: Counter[bytes] = Counter()
 
-    def begin_again(self) -> None:
-        """The box is asked once more."""
+    def restart(self) -> None:
+        """The request is sent once more."""
         self._resumed = True
         self._displays_now = 0
         self._states_now.clear()
 
-    async def told(self, told: ServerSentEvent) -> AsyncGenerator[Progress, None]:
+    async def new_items(self, event: ServerSentEvent) -> AsyncGenerator[Progress, None]:
         """What is new in an event.
 
         Raises:
-            GloveboxError: it says that the action failed.
+            GloveboxError: the action failed.
         """
-        if told.event == "output":
-            async for item in self._output(_message(told, Output)):
+        if event.event == "output":
+            async for item in self._output(decode(event.data, Output)):
                 yield item
-        elif told.event == "gap":
-            gap = _message(told, Gap)
+        elif event.event == "gap":
+            gap = decode(event.data, Gap)
             begin = max(gap.offset, self._position or 0)
             if gap.end > begin:
                 self._position = gap.end
                 yield Gap(offset=begin, end=gap.end, command_id=gap.command_id)
-        elif told.event == "display":
+        elif event.event == "display":
             self._displays_now += 1
             if self._displays_now > self._displays:
                 self._displays += 1
-                yield _message(told, Display)
-        elif told.event == "state":
-            self._states_now[told.data] += 1
-            if self._states_now[told.data] > self._states[told.data]:
-                self._states[told.data] += 1
-                yield _state(told)
-        elif told.event == "started":
-            started = _message(told, Started)
+                yield decode(event.data, Display)
+        elif event.event == "state":
+            self._states_now[event.data] += 1
+            if self._states_now[event.data] > self._states[event.data]:
+                self._states[event.data] += 1
+                yield _state(event)
+        elif event.event == "started":
+            started = decode(event.data, Started)
             if not self.id:
                 self.id = started.id
                 yield started
-        elif told.event == "observation":
-            async for item in self._end(told):
+        elif event.event == "observation":
+            async for item in self._end(event):
                 yield item
-        elif told.event == "error":
-            failed = _message(told, Failure)
+        elif event.event == "error":
+            failed = decode(event.data, Failure)
             raise failure(failed.status, failed.code, failed.detail)
 
     async def _output(self, output: Output) -> AsyncGenerator[Progress, None]:
@@ -194,7 +180,7 @@ class _Seen:
         if output.offset >= position:
             self._position = output.end
             yield output
-        elif output.command_id is not None:  # pieces are cut anew when they are told again
+        elif output.command_id is not None:  # repeated output may be cut into other pieces
             async for item in self._read(output.command_id, position, output.end):
                 yield item
         else:
@@ -204,16 +190,19 @@ class _Seen:
             self._position = output.end
             yield Output(offset=position, end=output.end, text=text)
 
-    async def _end(self, told: ServerSentEvent) -> AsyncGenerator[Progress, None]:
-        """The end, and before it what was printed while nobody was connected."""
-        self.answer = envelope(told.data)
+    async def _end(self, event: ServerSentEvent) -> AsyncGenerator[Progress, None]:
+        """The end, preceded by output that was printed without a connection."""
+        self.answer = envelope(event.data)
         details = self.answer.pop("details", None)
         if not self._resumed or details is None:
             return
-        known = _converted(details)
+        try:
+            known = convert(details, _Details)
+        except msgspec.ValidationError as error:
+            raise BadAnswer(f"The box tells no details: {error}") from error
         command = known.command
         if command is not None:
-            # An action that began a command tells all of it, others what is printed from then on.
+            # The action that started a command has all of its output, others what is printed from then on.
             position = self._position if self._position is not None else 0
             if self._position is not None or command.id == known.action_id:
                 async for item in self._read(command.id, position, command.output_bytes):
@@ -223,7 +212,7 @@ class _Seen:
                 yield item
 
     async def _read(self, command_id: str, begin: int, end: int) -> AsyncGenerator[Progress, None]:
-        """Output from the command's log."""
+        """Output from the log of the command."""
         self._position = begin
         while self._position < end:
             query = {"offset": str(self._position), "limit": str(min(end - self._position, _PAGE))}
@@ -231,7 +220,7 @@ class _Seen:
                 page = await self._connection.request(
                     "GET", f"/commands/{quote(command_id)}/output", query=query
                 )
-                part = decoded(page, _Part)
+                part = decode(page, _Part)
             except (NoSuchCommand, OutputGone, NotFound):
                 part = None
             if part is None or part.end <= self._position:
@@ -243,47 +232,38 @@ class _Seen:
                 yield Output(offset=part.offset, end=part.end, text=part.text, command_id=command_id)
 
     async def _read_cell(self, kernel: str, cell_id: str) -> AsyncGenerator[Progress, None]:
-        """What a cell gave out while nobody was connected."""
+        """Output of a cell that was printed without a connection."""
         try:
             path = f"/kernels/{quote(kernel, safe='')}/cells/{quote(cell_id, safe='')}"
-            record = decoded(await self._connection.request("GET", path), CellRecord)
+            record = decode(await self._connection.request("GET", path), CellRecord)
         except (NoSuchKernel, NoSuchCell, NotFound):
             return
-        position, told, displays = self._position or 0, 0, 0
+        position, end, displays = self._position or 0, 0, 0
         for output in record.outputs:
             if output.late:
                 continue
             text = output.text.encode("utf-8", "replace")
-            begin, told = told, told + len(text)
-            if told > position:
+            begin, end = end, end + len(text)
+            if end > position:
                 new = text[max(position - begin, 0) :].decode("utf-8", "replace")
-                yield Output(offset=max(begin, position), end=told, text=new)
+                yield Output(offset=max(begin, position), end=end, text=new)
             displays += _is_shown(output)
             if _is_shown(output) and displays > self._displays:
                 yield Display(
                     kind=output.kind, data=output.data, metadata=output.metadata, display_id=output.display_id
                 )
         if record.dropped_bytes:
-            yield Gap(offset=told, end=max(told, record.cell.output_bytes))
+            yield Gap(offset=end, end=max(end, record.cell.output_bytes))
 
 
 def _is_shown(output: CellOutput) -> bool:
-    """Whether it was told as a display, which a plain result is not."""
+    """Whether the stream has it as a display, which a plain result is not."""
     if output.kind in ("stream", "error"):
         return False
     return output.kind in ("update_display_data", "clear_output") or output.data.keys() != {"text/plain"}
 
 
-def _state(told: ServerSentEvent) -> CommandInfo | CellInfo:
-    return _message(told, CellInfo) if "kernel" in envelope(told.data) else _message(told, CommandInfo)
-
-
-def _message(told: ServerSentEvent, kind: type[MessageT]) -> MessageT:
-    return decoded(told.data, kind)
-
-
-def _converted(details: Any) -> _Details:
-    try:
-        return convert(details, _Details)
-    except msgspec.ValidationError as error:
-        raise BadAnswer(f"The box tells no details: {error}") from error
+def _state(event: ServerSentEvent) -> CommandInfo | CellInfo:
+    return (
+        decode(event.data, CellInfo) if "kernel" in envelope(event.data) else decode(event.data, CommandInfo)
+    )

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, BinaryIO, Protocol
 
 import msgspec
 
-from glovebox.client.protocols import BoxClient
+from glovebox.client.backend import BoxClient
 from glovebox.client.transfer.unzip import unpack
 from glovebox.client.transfer.zip_writer import collect, packed, pieces
 from glovebox.errors import BadAnswer, DeadlineExceeded, GloveboxError, TransferError

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
 
-from glovebox.cli.options import FAILED, add_backend_argument
+from glovebox.cli.options import FAILED, Commands, add_backend_argument, add_parser
 
 EXAMPLES = """\
 examples:
@@ -17,15 +16,15 @@ The exit status is 1 if something keeps boxes of that backend from working, else
 """
 
 
-def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Give the command line this command."""
-    parser = commands.add_parser(
+def add_command(commands: Commands) -> None:
+    """Add this command."""
+    parser = add_parser(
+        commands,
         "doctor",
         help="check what works on this machine",
         description="Check what boxes need of this machine: Python, container engines, ports, users, "
         "proxies, disk space, programs. Each finding says what to do about it.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        examples=EXAMPLES,
     )
     add_backend_argument(
         parser, default="[GLOVEBOX_BACKEND], else docker if an engine answers, else process."
@@ -35,18 +34,36 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Check everything and tell."""
-    from glovebox.cli import backends, console
-    from glovebox.cli.commands.doctor import checks
+    """Run all checks."""
+    from glovebox.cli.backends import finish
 
-    settings = backends.settings()
-    backend = backends.chosen(arguments.backend, settings, aloud=False)
-    if backend.startswith(("http://", "https://")):
-        backend, settings = "remote", dataclasses.replace(settings, url=backend)
-    findings = checks.findings(settings, backend)
-    sick = any(finding.level == "problem" for finding in findings)
-    if arguments.json:
-        console.print_json({"backend": backend, "healthy": not sick, "findings": findings})
+    return finish(_examine(arguments))
+
+
+async def _examine(arguments: argparse.Namespace) -> int:
+    from glovebox.cli import console
+    from glovebox.cli.commands.doctor import backends, machine, programs
+    from glovebox.cli.commands.doctor.report import Area, Finding, as_text
+    from glovebox.client import registry
+    from glovebox.settings import host
+
+    settings = host.load()
+    if name := arguments.backend or settings.backend:
+        name, settings = registry.resolve(name, settings)
     else:
-        print(checks.as_text(findings, backend))
-    return FAILED if sick else 0
+        backend, _ = await registry.open_default(settings)
+        await backend.close()
+        name = backend.name
+    findings: list[Finding] = []
+    machine.check_python(Area(findings, name, "Python"), settings)
+    machine.check(Area(findings, name, "Machine"), settings)
+    programs.check(Area(findings, name, "Programs"), settings)
+    has_engine = await backends.check_engine(Area(findings, name, "Containers"), settings)
+    backends.check_remote(Area(findings, name, "Box elsewhere"), settings)
+    await backends.check_orphans(Area(findings, name, "Boxes"), settings, has_engine=has_engine)
+    is_healthy = all(finding.level != "problem" for finding in findings)
+    if arguments.json:
+        console.print_json({"backend": name, "healthy": is_healthy, "findings": findings})
+    else:
+        print(as_text(findings, name))
+    return 0 if is_healthy else FAILED

@@ -1,4 +1,4 @@
-"""Programs that boxes use when they are there."""
+"""Checks of the programs that boxes use."""
 
 from __future__ import annotations
 
@@ -13,28 +13,13 @@ from glovebox.box.vscode.installation import find_server
 from glovebox.errors import PluginFailed
 
 if TYPE_CHECKING:
-    from glovebox.cli.commands.doctor.result import Patient
+    from glovebox.cli.commands.doctor.report import Area
     from glovebox.settings.host import HostSettings
 
-_VSCODE_AREA = "Programs"
-
-
-def check_vscode(patient: Patient, settings: HostSettings) -> None:
-    """Look for the server that a box of this user would take."""
-    try:
-        server = find_server(settings.environment.get("GLOVEBOX_VSCODE", ""), settings.environment)
-    except PluginFailed as error:
-        found, _, advice = str(error).partition(". ")
-        patient.ill(_VSCODE_AREA, "VS Code server", found, f"For VS Code in process boxes: {advice}")
-    else:
-        patient.well(_VSCODE_AREA, "VS Code server", server.place)
-
-
-_AREA = "Programs"
 _SECONDS = 10.0
 _CHROMIUM = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome", "chrome")
 
-#: Program, how it tells its version, and what boxes do without it.
+#: A program, its flag for the version, and advice if it is missing.
 _OPTIONAL = (
     ("git", "--version", "Changes and repositories cannot be told of. Install git."),
     ("tmux", "-V", "Shells cannot be held by tmux (--terminal tmux). Install tmux if you want that."),
@@ -42,39 +27,38 @@ _OPTIONAL = (
 )
 
 
-def check(patient: Patient, settings: HostSettings) -> None:
+def check(area: Area, settings: HostSettings) -> None:
     """Look for every program."""
     path = settings.environment.get("PATH", os.defpath)
-    _check_bash(patient, path)
+    _check_bash(area, path)
     for program, flag, advice in _OPTIONAL:
         found = shutil.which(program, path=path)
         if found is None:
-            patient.ill(_AREA, program, "not found", advice)
+            area.bad(program, "not found", advice)
         else:
-            patient.well(_AREA, program, _first_line([found, flag]) or found)
-    _check_bubblewrap(patient, path)
-    _check_chromium(patient, path, settings)
+            area.ok(program, _first_line([found, flag]) or found)
+    _check_bubblewrap(area, path)
+    _check_chromium(area, path, settings)
+    _check_vscode(area, settings)
 
 
-def _check_bash(patient: Patient, path: str) -> None:
+def _check_bash(area: Area, path: str) -> None:
     found = shutil.which("bash", path=path)
     if found is None:
-        patient.ill(_AREA, "bash", "not found", "Shells are bash. Install it.", needed_by=("process",))
+        area.bad("bash", "not found", "Shells are bash. Install it.", "process")
         return
     version = _first_line([found, "-c", "echo $BASH_VERSION"])
     numbers = [int(part) for part in version.split("(")[0].split(".")[:2] if part.isdecimal()]
     if numbers < [5, 1]:
-        patient.ill(
-            _AREA, "bash", f"{version} at {found}", "Some hooks of shells need 5.1 or newer. Update bash."
-        )
+        area.bad("bash", f"{version} at {found}", "Some hooks of shells need 5.1 or newer. Update bash.")
     else:
-        patient.well(_AREA, "bash", f"{version} at {found}")
+        area.ok("bash", f"{version} at {found}")
 
 
-def _check_bubblewrap(patient: Patient, path: str) -> None:
+def _check_bubblewrap(area: Area, path: str) -> None:
     found = shutil.which("bwrap", path=path)
     if found is None:
-        patient.ill(_AREA, "bubblewrap", "not found", "Install bubblewrap for --isolation bubblewrap.")
+        area.bad("bubblewrap", "not found", "Install bubblewrap for --isolation bubblewrap.")
         return
     try:
         done = subprocess.run(
@@ -84,8 +68,7 @@ def _check_bubblewrap(patient: Patient, path: str) -> None:
     except (OSError, subprocess.TimeoutExpired) as error:
         problem = str(error)
     if problem:
-        patient.ill(
-            _AREA,
+        area.bad(
             "bubblewrap",
             f"{found} does not work: {problem}",
             "It needs user namespaces, which the kernel or an AppArmor profile may keep from it.",
@@ -93,14 +76,14 @@ def _check_bubblewrap(patient: Patient, path: str) -> None:
     else:
         from glovebox.backends.process.bubblewrap import SHARED
 
-        patient.well(_AREA, "bubblewrap", f"{_first_line([found, '--version'])}, works. {SHARED}")
+        area.ok("bubblewrap", f"{_first_line([found, '--version'])}, works. {SHARED}")
 
 
-def _check_chromium(patient: Patient, path: str, settings: HostSettings) -> None:
+def _check_chromium(area: Area, path: str, settings: HostSettings) -> None:
     chosen = settings.environment.get("GLOVEBOX_CHROMIUM", "")
     for name in (chosen,) if chosen else _CHROMIUM:
         if found := shutil.which(name, path=path):
-            patient.well(_AREA, "Chromium", found)
+            area.ok("Chromium", found)
             break
     else:
         cache = Path(
@@ -108,18 +91,27 @@ def _check_chromium(patient: Patient, path: str, settings: HostSettings) -> None
         )
         own = sorted(cache.glob("chromium-*"))
         if own and not chosen:
-            patient.well(_AREA, "Chromium", f"Playwright's, at {own[-1]}")
+            area.ok("Chromium", f"Playwright's, at {own[-1]}")
         else:
-            patient.ill(
-                _AREA,
+            area.bad(
                 "Chromium",
                 f"GLOVEBOX_CHROMIUM is {chosen!r}, and there is no program there" if chosen else "not found",
                 "For a browser in process boxes, install it, or run: playwright install --with-deps chromium",
             )
     if find_spec("playwright") is None:
-        patient.ill(_AREA, "Playwright", "not installed", "pip install 'glovebox-runtime[browser]'")
+        area.bad("Playwright", "not installed", "pip install 'glovebox-runtime[browser]'")
     else:
-        patient.well(_AREA, "Playwright", "installed")
+        area.ok("Playwright", "installed")
+
+
+def _check_vscode(area: Area, settings: HostSettings) -> None:
+    try:
+        server = find_server(settings.environment.get("GLOVEBOX_VSCODE", ""), settings.environment)
+    except PluginFailed as error:
+        found, _, advice = str(error).partition(". ")
+        area.bad("VS Code server", found, f"For VS Code in process boxes: {advice}")
+    else:
+        area.ok("VS Code server", server.place)
 
 
 def _first_line(command: list[str]) -> str:

@@ -1,4 +1,4 @@
-"""What the configuration of OpenHands says about a box."""
+"""The box that a configuration of OpenHands describes: its spec and its ports."""
 
 from __future__ import annotations
 
@@ -6,21 +6,80 @@ import hashlib
 import os
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 
+from glovebox.client.connection.http import is_loopback
 from glovebox.client.spec import NAME, BoxSpec, Mount, parse_volumes
 from glovebox.errors import NotSupported
-from glovebox.openhands.api import RUNTIME_UID, RUNTIME_USERNAME, OpenHandsConfig
-from glovebox.openhands.direct import is_loopback
-from glovebox.openhands.ports import Ports
+from glovebox.integrations.openhands.api import (
+    RUNTIME_UID,
+    RUNTIME_USERNAME,
+    OpenHandsConfig,
+    find_available_tcp_port,
+)
 
 PREFIX = "oh-"
-#: Backends whose boxes share the machine's file system, user and network, or have those they were given.
+#: Backends whose boxes have no file system, user or network of their own to configure.
 WITHOUT_IMAGE = frozenset({"process", "remote"})
 CONTAINER_RUNTIMES = {"gvisor": "runsc", "sysbox": "sysbox-runc"}
 
+VSCODE_LABEL = "openhands.vscode_port"
+APPS_LABEL = "openhands.app_ports"
+#: The ranges of OpenHands.
+VSCODE_RANGE = (40000, 49999)
+APP_RANGES = ((50000, 54999), (55000, 59999))
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """The ports of a box that its user can open; 0 and none if unknown."""
+
+    vscode: int = 0
+    apps: tuple[int, ...] = ()
+    #: Whether the box has VS Code, and its port on the host, 0 for any.
+    with_vscode: bool = False
+    vscode_on_host: int = 0
+
+    @classmethod
+    def free(cls, config: OpenHandsConfig, *, with_vscode: bool) -> Ports:
+        """Unused ports: a box without a network of its own shares them with the machine."""
+        wanted = config.sandbox.vscode_port or 0
+        return cls(
+            vscode=wanted or find_available_tcp_port(*VSCODE_RANGE),
+            apps=tuple(find_available_tcp_port(*limits) for limits in APP_RANGES),
+            with_vscode=with_vscode,
+            vscode_on_host=wanted,
+        )
+
+    @classmethod
+    def from_labels(cls, labels: Mapping[str, str]) -> Ports:
+        """The ports of an existing box."""
+        apps = labels.get(APPS_LABEL, "")
+        return cls(
+            vscode=int(labels.get(VSCODE_LABEL, "0")),
+            apps=tuple(int(port) for port in apps.split(",") if port),
+        )
+
+    @property
+    def published(self) -> dict[int, int]:
+        """The ports that a container publishes."""
+        vscode = {self.vscode: self.vscode_on_host} if self.with_vscode else {}
+        return {**vscode, **dict.fromkeys(self.apps, 0)}
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The ports as variables for programs in the box."""
+        apps = {f"APP_PORT_{number}": str(port) for number, port in enumerate(self.apps, 1)}
+        return {"VSCODE_PORT": str(self.vscode), **apps}
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """The ports as labels, for clients that attach later."""
+        return {VSCODE_LABEL: str(self.vscode), APPS_LABEL: ",".join(map(str, self.apps))}
+
 
 def box_name(sid: str) -> str:
-    """The name of the box of a conversation; always the same, and never that of another one."""
+    """The name of the box of a conversation, unique and always the same."""
     if NAME.fullmatch(name := PREFIX + sid):
         return name
     digest = hashlib.sha256(sid.encode()).hexdigest()[:12]
@@ -37,11 +96,11 @@ def box_spec(
     ports: Ports,
     keep: bool,
 ) -> BoxSpec:
-    """The box that a conversation should have.
+    """The spec of the box of a conversation.
 
     Raises:
-        BadSpec: it cannot be like that.
-        NotSupported: no box can do something that is asked for.
+        BadSpec: the configuration is not valid.
+        NotSupported: no box can do what it says.
     """
     sandbox = config.sandbox
     own = backend not in WITHOUT_IMAGE
@@ -71,8 +130,8 @@ def box_spec(
     )
 
 
-def ignored(config: OpenHandsConfig) -> list[str]:
-    """What the configuration says that has no meaning for a box."""
+def ignored_settings(config: OpenHandsConfig) -> list[str]:
+    """Settings that have no effect on a box."""
     sandbox = config.sandbox
     without_effect = {
         "force_rebuild_runtime": sandbox.force_rebuild_runtime,
@@ -144,7 +203,7 @@ def _arguments(config: OpenHandsConfig, *, in_container: bool) -> tuple[str, ...
 
 
 def _publish_address(config: OpenHandsConfig) -> str:
-    """Loopback, unless OpenHands runs elsewhere or somebody has named an interface."""
+    """Loopback, unless OpenHands runs elsewhere or the configuration names an interface."""
     wanted = config.sandbox.runtime_binding_address
-    everywhere = wanted in ("", "0.0.0.0")  # what OpenHands says if nobody has said anything
+    everywhere = wanted in ("", "0.0.0.0")  # the default of OpenHands
     return "127.0.0.1" if everywhere and is_loopback(config.sandbox.local_runtime_url) else wanted

@@ -1,4 +1,4 @@
-"""The agent's list of tasks, kept in a file of the host."""
+"""Actions that OpenHands handles outside the box: the agent's list of tasks, and edits drafted by a model."""
 
 from __future__ import annotations
 
@@ -6,17 +6,41 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from glovebox.protocol.actions import TaskTrackingAction
+from glovebox.client.runtime import Runtime
+from glovebox.integrations.openhands.draft_editor import LLM_BASED_EDIT, Draft, edit_with_draft
+from glovebox.integrations.openhands.lint import Lint
+from glovebox.protocol.actions import FileEditAction, TaskTrackingAction
+from glovebox.protocol.base import Action, Observation
 from glovebox.protocol.observations import ErrorObservation, TaskTrackingObservation
 
 FILE = "TASKS.md"
 _ICONS = {"todo": "⏳", "in_progress": "🔄", "done": "✅"}
 
 
+async def run_action(
+    runtime: Runtime,
+    action: Action[Any],
+    *,
+    tasks: Path | None = None,
+    draft: Draft | None = None,
+    lint: Lint | None = None,
+) -> Observation:
+    """Like `Runtime.run_action`, with a list of tasks in the directory `tasks` and edits drafted by `draft`.
+
+    Raises:
+        GloveboxError: the action could not be executed.
+    """
+    if isinstance(action, TaskTrackingAction) and tasks is not None:
+        return await task_tracking(action, tasks)
+    if isinstance(action, FileEditAction) and action.impl_source == LLM_BASED_EDIT and draft is not None:
+        return await edit_with_draft(runtime, action, draft, lint=lint)
+    return await runtime.run_action(action)
+
+
 async def task_tracking(
     action: TaskTrackingAction, directory: Path
 ) -> TaskTrackingObservation | ErrorObservation:
-    """Replace or show the list in a directory, which belongs to one conversation."""
+    """Replace or show the list of tasks in a directory of the host, which belongs to one conversation."""
     path = directory / FILE
     if action.command == "plan":
         return await asyncio.to_thread(_plan, action, path)
@@ -28,7 +52,7 @@ async def task_tracking(
 def _plan(action: TaskTrackingAction, path: Path) -> TaskTrackingObservation | ErrorObservation:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(rendered(action.task_list), encoding="utf-8")
+        path.write_text(_render(action.task_list), encoding="utf-8")
     except (OSError, UnicodeError) as error:
         return ErrorObservation(content=f"Failed to write task list to session directory {path}: {error}")
     count = len(action.task_list)
@@ -49,8 +73,7 @@ def _view(path: Path) -> TaskTrackingObservation:
     return TaskTrackingObservation(content=content, command="view", task_list=[])
 
 
-def rendered(tasks: list[dict[str, Any]]) -> str:
-    """The file of such a list."""
+def _render(tasks: list[dict[str, Any]]) -> str:
     lines = [
         f"{number}. {_ICONS.get(str(task.get('status')), _ICONS['todo'])} {task.get('title', '')}\n"
         f"{task.get('notes', '')}\n"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from glovebox.client.microagents import (
+from glovebox.integrations.openhands.microagents import (
     Microagent,
     get_microagents_from_selected_repo,
     load_organisation,

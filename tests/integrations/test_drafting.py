@@ -4,9 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from glovebox.client.draft_editor import FAILED, ChatMessage, edit_with_draft
-from glovebox.client.hunks import visualize
-from glovebox.client.lint import LintError, lint_python
+from glovebox.integrations.openhands.draft_editor import FAILED, ChatMessage, edit_with_draft
+from glovebox.integrations.openhands.lint import LintError, lint_failure, lint_python
 from glovebox.protocol.actions import FileEditAction
 from glovebox.protocol.observations import ErrorObservation, FileEditObservation
 from tests.client.asked import connected
@@ -225,38 +224,36 @@ async def test_only_new_mistakes_in_python_count() -> None:
 def test_hunks_show_both_sides() -> None:
     old = "\n".join(f"line {number}" for number in range(1, 13))
     new = old.replace("line 2\n", "line 2\nline 2b\n").replace("line 11", "LINE 11\n")
-    assert visualize("f", old, new) == "\n".join(
+    shown = "\n".join(
         [
-            "[Existing file f is edited with 2 changes.]",
-            "[begin of edit 1 / 2]",
-            "(content before edit)",
+            "[Changes are NOT applied to f - Here's how the file looks like if changes are applied.]",
+            "[begin of ATTEMPTED edit 1 / 2]",
+            "(content before ATTEMPTED edit)",
             " 1|line 1",
             " 2|line 2",
             " 3|line 3",
             " 4|line 4",
-            "(content after edit)",
+            "(content after ATTEMPTED edit)",
             " 1|line 1",
             " 2|line 2",
             "+3|line 2b",
             " 4|line 3",
             " 5|line 4",
-            "[end of edit 1 / 2]",
+            "[end of ATTEMPTED edit 1 / 2]",
             "-------------------------",
-            "[begin of edit 2 / 2]",
-            "(content before edit)",
+            "[begin of ATTEMPTED edit 2 / 2]",
+            "(content before ATTEMPTED edit)",
             "  9|line 9",
             " 10|line 10",
             "-11|line 11",
             " 12|line 12",
-            "(content after edit)",
+            "(content after ATTEMPTED edit)",
             " 10|line 9",
             " 11|line 10",
             "+12|LINE 11",
             "+13|",
             " 14|line 12",
-            "[end of edit 2 / 2]",
+            "[end of ATTEMPTED edit 2 / 2]",
         ]
     )
-    assert visualize("f", old, old) == (
-        "(no changes detected. Please make sure your edits change the content of the existing file.)\n"
-    )
+    assert f"[begin attempted changes]\n{shown}\n[end attempted changes]" in lint_failure("f", old, new, [])

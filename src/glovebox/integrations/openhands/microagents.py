@@ -1,4 +1,4 @@
-"""Microagents: knowledge for agents that repositories carry, in Markdown files with a head in YAML."""
+"""Microagents: knowledge for agents in a repository, as Markdown files with a YAML header."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from typing import Any, Literal
 import msgspec
 
 from glovebox.archives.zip_reader import checked_listing
-from glovebox.client.repository import Provider, remote_url, without_secrets
-from glovebox.client.shell import ran_aside, ran_unattended
-from glovebox.client.transfer.files import Transfers, copy_from, list_files
+from glovebox.client.runtime import Runtime
+from glovebox.client.shell import run_separately
 from glovebox.client.transfer.unzip import BROKEN
 from glovebox.errors import BadArchive, GloveboxError, TransferError
+from glovebox.integrations.openhands.repository import Provider, remote_url, run_unattended, without_secrets
 from glovebox.protocol.actions import FileReadAction
 from glovebox.protocol.base import Message
 from glovebox.protocol.observations import ErrorObservation
@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 DIRECTORY = ".openhands/microagents"
 LEGACY_FILE = ".openhands_instructions"
 LEGACY_NAME = "repo_legacy"
-#: Bytes of the largest file that is taken for knowledge.
+#: Bytes of the largest file that is read.
 _LARGEST = 1 << 20
 #: A directory of more files is not looked through.
 _MOST_FILES = 100_000
@@ -40,14 +40,14 @@ Kind = Literal["repo", "knowledge", "task"]
 
 
 class MicroagentInput(Message):
-    """Something that a task has to be told."""
+    """An input of a task."""
 
     name: str
     description: str = ""
 
 
 class Microagent(Message):
-    """Knowledge of a repository: always there, brought up by a word, or a task that a word begins."""
+    """Knowledge of a repository: always used, triggered by a word, or a task that a word starts."""
 
     name: str
     type: Kind
@@ -64,7 +64,7 @@ class Microagent(Message):
 
 
 async def get_microagents_from_selected_repo(
-    box: Transfers,
+    box: Runtime,
     selected_repository: str | None = None,
     *,
     provider: Provider = "github",
@@ -74,8 +74,8 @@ async def get_microagents_from_selected_repo(
 ) -> list[Microagent]:
     """The microagents of the workspace, or of a repository (`owner/name`) that was cloned into it.
 
-    With `organisation`, those that its owner has for all repositories come first. What cannot be read is left
-    out, with a warning.
+    With `organisation`, those that its owner has for all repositories come first. Unreadable files are
+    skipped with a warning.
     """
     root = box.workspace.rstrip("/") or "/"
     found: list[Microagent] = []
@@ -92,7 +92,7 @@ async def get_microagents_from_selected_repo(
 
 
 def organisation_url(provider: Provider, repository: str, *, host: str = "", token: str = "") -> str:
-    """The address of the repository in which an owner keeps what is for all repositories."""
+    """The address of an owner's repository of microagents for all repositories."""
     owner = repository.split("/")[0]
     names = {
         "gitlab": f"{owner}/openhands-config",
@@ -101,31 +101,31 @@ def organisation_url(provider: Provider, repository: str, *, host: str = "", tok
     return remote_url(provider, names.get(provider, f"{owner}/.openhands"), host=host, token=token)
 
 
-async def load_organisation(box: Transfers, url: str, owner: str) -> list[Microagent]:
-    """The microagents of an owner's repository. Most owners have none, so that a failure is only noted."""
+async def load_organisation(box: Runtime, url: str, owner: str) -> list[Microagent]:
+    """The microagents of an owner's repository. A failure is only logged: most owners have none."""
     clone = posixpath.join(box.workspace, f"org_openhands_{re.sub(r'[^a-zA-Z0-9_.-]', '_', owner)}")
     where = shlex.quote(clone)
     command = f"GIT_TERMINAL_PROMPT=0 git clone --depth 1 {shlex.quote(url)} {where}"
     try:
-        end = await ran_unattended(box, command, limit=_CLONE_LIMIT)
-        if end.exit_code != 0:
-            log.debug("%s has no microagents for all: %s", owner, without_secrets(url, end.output))
+        cloned = await run_unattended(box, command, limit=_CLONE_LIMIT)
+        if cloned.exit_code != 0:
+            log.debug("%s has no microagents for all: %s", owner, without_secrets(url, cloned.output))
             return []
         try:
             return await load_directory(box, posixpath.join(clone, "microagents"))
         finally:
-            await ran_aside(box, f"rm -rf {where}")
+            await run_separately(box, f"rm -rf {where}")
     except GloveboxError as error:
         log.debug("%s has no microagents for all: %s", owner, without_secrets(url, str(error)))
         return []
 
 
-async def load_directory(box: Transfers, path: str) -> list[Microagent]:
-    """The microagents in a directory of the box and below; none if it is missing or cannot be had."""
-    if not await list_files(box, path):
+async def load_directory(box: Runtime, path: str) -> list[Microagent]:
+    """The microagents below a directory of the box; none if it is missing or cannot be copied."""
+    if not await box.list_files(path):
         return []
     try:
-        archive = await copy_from(box, path)
+        archive = await box.copy_from(path)
     except TransferError as error:
         log.warning("The microagents in %s cannot be had: %s", path, error)
         return []
@@ -172,7 +172,7 @@ def parse(text: str, name: str, source: str) -> Microagent:
     """The microagent in a file.
 
     Raises:
-        ValueError: its head is not as it should be.
+        ValueError: its header is not valid.
     """
     head, content = _split(text.removeprefix("\ufeff").replace("\r\n", "\n"))
     triggers = _words(head.get("triggers"), "triggers")
@@ -185,7 +185,7 @@ def parse(text: str, name: str, source: str) -> Microagent:
 
 
 def _split(text: str) -> tuple[dict[str, Any], str]:
-    """The head of a file, empty if it has none, and the rest."""
+    """The header of a file, empty if it has none, and the rest."""
     match = _HEAD.match(text.lstrip())
     if match is None:
         return {}, text.strip()
@@ -202,8 +202,7 @@ def _split(text: str) -> tuple[dict[str, Any], str]:
     return head, match[2].strip()
 
 
-# What is read from a head is looked at only one level deep: a few lines of YAML can stand for more than
-# any memory holds.
+# Only one level of a header is read: with aliases, a few lines of YAML can expand beyond any memory.
 
 
 def _words(value: Any, what: str) -> tuple[str, ...]:

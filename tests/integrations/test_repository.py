@@ -14,15 +14,15 @@ from typing import ClassVar
 import pytest
 
 from glovebox.client.backend import Level, RuntimeStatus
-from glovebox.client.hooks import maybe_setup_git_hooks
-from glovebox.client.repository import (
+from glovebox.errors import ClientError
+from glovebox.integrations.openhands.repository import (
     Provider,
     clone_or_init_repo,
     initialize_repository,
     maybe_run_setup_script,
+    maybe_setup_git_hooks,
     remote_url,
 )
-from glovebox.errors import ClientError
 from tests.client.asked import connected
 from tests.support.running import RunningBox, running_box
 

@@ -1,6 +1,6 @@
-"""Edits that a model completes: an agent drafts what should change, and the model writes the lines.
+"""Edits that a model completes: an agent drafts the change, and the model writes the lines.
 
-The model is the caller's: a function that takes messages in the common chat form and gives its answer.
+The caller provides the model: a function from chat messages to the text of its answer.
 """
 
 from __future__ import annotations
@@ -12,9 +12,8 @@ import re
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Literal, TypedDict
 
-from glovebox.client.hunks import diff
-from glovebox.client.lint import Lint, LintError, lint_failure
-from glovebox.client.protocols import BoxClient
+from glovebox.client.runtime import Runtime
+from glovebox.integrations.openhands.lint import Lint, LintError, diff, lint_failure
 from glovebox.protocol.actions import FileEditAction, FileReadAction, FileWriteAction
 from glovebox.protocol.base import Message, Unchecked
 from glovebox.protocol.observations import ErrorObservation, FileEditObservation
@@ -45,7 +44,7 @@ Draft = Callable[[list[ChatMessage]], Awaitable[str]]
 
 
 class _Range(Message):
-    """The lines of a file that are edited: from 0 on, the last one excluded."""
+    """The lines of a file that are edited: counted from 0, `stop` excluded."""
 
     lines: list[str]
     start: int
@@ -56,24 +55,24 @@ class _Range(Message):
         return "\n".join(self.lines[self.start : self.stop])
 
     def replaced(self, new: Sequence[str]) -> str:
-        """The whole file with other lines in this place."""
+        """The text of the whole file with other lines in this range."""
         return "\n".join([*self.lines[: self.start], *new, *self.lines[self.stop :]])
 
 
 async def edit_with_draft(
-    box: BoxClient, action: FileEditAction, draft: Draft, *, lint: Lint | None = None
+    box: Runtime, action: FileEditAction, draft: Draft, *, lint: Lint | None = None
 ) -> FileEditObservation | ErrorObservation:
-    """Edit lines of a file as the draft in the action wants, or make a new file of it.
+    """Edit lines of a file as drafted in the action, or create the file.
 
-    What the model answers is checked by `lint`, if given (`linting.lint_python` knows Python), and it is
-    asked again when that finds mistakes, `TRIES` times in all. A file with mistakes is not written.
+    `lint` (for example `lint.lint_python`) checks the model's answer. If it finds errors, the model is asked
+    again, up to `TRIES` times in all. A file with errors is not written.
     """
     path = action.path
     read = await box.execute(FileReadAction(path=path))
     if isinstance(read, ErrorObservation):
         if "file not found" not in read.content.lower():
             return read
-        return await _created(box, path, str(action.content).strip())
+        return await _create(box, path, str(action.content).strip())
     if read.content.startswith("data:") and ";base64," in read.content[:100]:
         return ErrorObservation(content="ERROR_BINARY_FILE")
     old = read.content
@@ -82,34 +81,34 @@ async def edit_with_draft(
     if problem := _range_problem(start, end, len(lines)):
         return ErrorObservation(content=problem)
     if start == -1:
-        return await _appended(box, path, old, str(action.content), lint)
+        return await _append(box, path, old, str(action.content), lint)
     chosen = _Range(lines=lines, start=start - 1, stop=len(lines) if end == -1 else end)
     if chosen.stop - chosen.start > MOST_LINES + 1:
         return ErrorObservation(content=await asyncio.to_thread(_too_long, path, chosen, str(action.content)))
-    made = await _drafted(path, old, chosen, str(action.content), draft, lint)
-    if isinstance(made, ErrorObservation):
-        return made
-    return await _written(box, path, old, made)
+    new = await _ask_model(path, old, chosen, str(action.content), draft, lint)
+    if isinstance(new, ErrorObservation):
+        return new
+    return await _write(box, path, old, new)
 
 
-async def _created(box: BoxClient, path: str, content: str) -> FileEditObservation | ErrorObservation:
+async def _create(box: Runtime, path: str, content: str) -> FileEditObservation | ErrorObservation:
     written = await box.execute(FileWriteAction(path=path, content=content))
     if isinstance(written, ErrorObservation):
         return written
-    return _edited(path, "", content, existed=False)
+    return _observation(path, "", content, existed=False)
 
 
-async def _appended(
-    box: BoxClient, path: str, old: str, content: str, lint: Lint | None
+async def _append(
+    box: Runtime, path: str, old: str, content: str, lint: Lint | None
 ) -> FileEditObservation | ErrorObservation:
     glue = "" if not old or old.endswith("\n") else "\n"
     new = old + glue + content
     if lint is not None and (errors := await lint(path, old, new)):
         return ErrorObservation(content=lint_failure(path, old, new, errors))
-    return await _written(box, path, old, new)
+    return await _write(box, path, old, new)
 
 
-async def _written(box: BoxClient, path: str, old: str, new: str) -> FileEditObservation | ErrorObservation:
+async def _write(box: Runtime, path: str, old: str, new: str) -> FileEditObservation | ErrorObservation:
     now = await box.execute(FileReadAction(path=path))
     if isinstance(now, ErrorObservation) or now.content != old:
         return ErrorObservation(
@@ -117,16 +116,16 @@ async def _written(box: BoxClient, path: str, old: str, new: str) -> FileEditObs
         )
     change = changed_lines(old, new)
     if change is None:
-        return _edited(path, old, old, existed=True)
+        return _observation(path, old, old, existed=True)
     written = await box.execute(
         FileWriteAction(path=path, content=change.content, start=change.start, end=change.end)
     )
     if isinstance(written, ErrorObservation):
         return written
-    return _edited(path, old, change.result, existed=True)
+    return _observation(path, old, change.result, existed=True)
 
 
-def _edited(path: str, old: str, new: str, *, existed: bool) -> FileEditObservation:
+def _observation(path: str, old: str, new: str, *, existed: bool) -> FileEditObservation:
     return FileEditObservation(
         content=diff(old, new, path),
         path=path,
@@ -138,7 +137,7 @@ def _edited(path: str, old: str, new: str, *, existed: bool) -> FileEditObservat
 
 
 class _Change(Message):
-    """Lines to be written in place of others, and the file they make."""
+    """Lines that replace others, and the resulting text of the file."""
 
     content: str
     start: int
@@ -147,10 +146,10 @@ class _Change(Message):
 
 
 def changed_lines(old: str, new: str) -> _Change | None:
-    """What to write to make one text of another, None if nothing.
+    """The lines to write to turn one text into another; None if they are equal.
 
-    Only lines that differ are written, so that a file keeps the ends of its lines. At least one line is
-    written, and always with an end: so if lines only go, one beside them is written again.
+    Only lines that differ are written, so that a file keeps its line ends. At least one line is written, and
+    always with a line end: if lines are only removed, a neighbour is written again.
     """
     before, after = _lines(old), _lines(new)
     if before == after:
@@ -176,7 +175,7 @@ def _lines(text: str) -> list[str]:
     return text.removesuffix("\n").split("\n") if text else []
 
 
-async def _drafted(
+async def _ask_model(
     path: str, old: str, chosen: _Range, wanted: str, draft: Draft, lint: Lint | None
 ) -> str | ErrorObservation:
     """The new text of the file."""
@@ -219,7 +218,7 @@ def _correction(answer: str, errors: list[LintError]) -> list[ChatMessage]:
 
 
 def extract_code(answer: str) -> list[str] | None:
-    """The lines that a model has written, None if there are none to be found."""
+    """The lines in a model's answer; None if it has none."""
     match = _CODE.search(answer)
     if match is None:
         return None
@@ -244,7 +243,7 @@ def _range_problem(start: Unchecked, end: Unchecked, total: int) -> str | None:
 
 def _too_long(path: str, chosen: _Range, wanted: str) -> str:
     count = chosen.stop - chosen.start
-    told = (
+    text = (
         "[Edit error: The range of lines to edit is too long.]\n"
         f"[The maximum number of lines allowed to edit at once is {MOST_LINES}. "
         f"Got (L{chosen.start + 1}-L{chosen.stop}) {count} lines.]\n"
@@ -253,13 +252,13 @@ def _too_long(path: str, chosen: _Range, wanted: str) -> str:
     for number, (first, lines, score) in enumerate(_snippets(chosen.lines, wanted), 1):
         last = first + len(lines) - 1
         shown = "".join(f"{at}|{line}\n" for at, line in enumerate(lines, first))
-        told += (
+        text += (
             f"[begin relevant snippet {number}. Line range: L{first}-L{last}. Similarity: {score:.2f}]\n"
             f'[Browse around it via `open_file("{path}", {(first + last) // 2})`]\n'
             f"{shown}[end relevant snippet {number}]\n{'-' * 40}\n"
         )
     return (
-        f"{told}Consider using `open_file` to explore around the relevant snippets if needed.\n"
+        f"{text}Consider using `open_file` to explore around the relevant snippets if needed.\n"
         f"**IMPORTANT**: Please REDUCE the range of edits to less than {MOST_LINES} lines by setting `start` "
         f'and `end` in the edit action (e.g. `<file_edit path="{path}" start=[PUT LINE NUMBER HERE] '
         "end=[PUT LINE NUMBER HERE] />`). "
@@ -267,7 +266,7 @@ def _too_long(path: str, chosen: _Range, wanted: str) -> str:
 
 
 def _snippets(lines: list[str], wanted: str) -> list[tuple[int, list[str], float]]:
-    """The parts of a file that are most like a text: the number of the first line, the lines, how like."""
+    """The parts of a file that resemble a text most: first line number, lines, similarity."""
     matcher = difflib.SequenceMatcher(autojunk=False)
     matcher.set_seq2(wanted)
 

@@ -1,0 +1,1 @@
+"""Classes and functions of this project for frameworks of others."""
