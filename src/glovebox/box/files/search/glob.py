@@ -9,9 +9,9 @@ import msgspec
 
 from glovebox.box.files.disk.path_errors import FileActionError, in_range, refusal, resolved, shown
 from glovebox.box.files.search.glob_pattern import GlobMatcher, GlobPattern, parse_glob
-from glovebox.box.files.search.patterns import InvalidPattern
 from glovebox.box.files.search.rendering import glob_text
 from glovebox.box.files.search.walk import Budget, Walk
+from glovebox.box.ripgrep import InvalidPattern
 from glovebox.protocol.files import MAX_LIMIT, GlobAction, GlobObservation
 
 #: A search ends after this many results.
@@ -95,6 +95,8 @@ def checked_glob(pattern: str, name: str) -> GlobPattern:
 
 def invalid_pattern(name: str, pattern: str, error: InvalidPattern) -> FileActionError:
     """Say what is wrong with a pattern, and where."""
+    if error.position is None:
+        return FileActionError("invalid_pattern", f"The {name} is not valid: {error.reason}.")
     text = f"The {name} is not valid at character {error.position + 1}: {error.reason}."
     if pattern and len(pattern) <= 200 and pattern.isprintable():
         text += f"\n  {pattern}\n  {' ' * error.position}^"
