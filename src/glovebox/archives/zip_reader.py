@@ -1,7 +1,7 @@
 """Reads the list of an archive's entries part by part: one can be made to have millions of them.
 
-The standard library reads that list as a whole, and makes objects of all its entries, before anybody can
-look at how many there are. Here they are counted first, and then given to it in portions.
+The standard library reads that list as a whole, and makes objects of all its entries, before
+their number is known. Here they are counted first, and then given to it in portions.
 """
 
 from __future__ import annotations
@@ -11,12 +11,15 @@ import io
 import os
 import struct
 import zipfile
+import zlib
 from collections.abc import Iterator
 from typing import IO, NamedTuple, cast
 
 from glovebox.archives.zip_records import LIMIT16, MOST_ENTRIES, MOST_LISTED, end_records
 from glovebox.errors import BadArchive
 
+#: What the standard library raises on archives that are damaged or made to harm.
+BROKEN = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, RuntimeError, ValueError)
 _PORTION = 10_000
 _PORTION_BYTES = 4 << 20
 _WINDOW = 1 << 20
@@ -134,7 +137,7 @@ def _find(file: IO[bytes]) -> Listing:
 
 
 def _find_large(file: IO[bytes], place: int) -> tuple[int, int, int] | None:
-    """Entries, size and offset as an archive in the large format tells them."""
+    """Entries, size and offset of an archive in the large format."""
     if place < _END_64_SIZE + _LOCATOR_64_SIZE:
         return None
     file.seek(place - _END_64_SIZE - _LOCATOR_64_SIZE)

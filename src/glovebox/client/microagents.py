@@ -14,11 +14,10 @@ from typing import Any, Literal
 
 import msgspec
 
-from glovebox.archives.zip_reader import checked_listing
+from glovebox.archives.zip_reader import BROKEN, checked_listing
 from glovebox.client.repository import Provider, remote_url, without_secrets
 from glovebox.client.shell import ran_aside, ran_unattended
 from glovebox.client.transfer.files import Transfers, copy_from, list_files
-from glovebox.client.transfer.unzip import BROKEN
 from glovebox.errors import BadArchive, GloveboxError, TransferError
 from glovebox.protocol.actions import FileReadAction
 from glovebox.protocol.base import Message

@@ -10,13 +10,8 @@ import time
 import zlib
 from collections.abc import AsyncGenerator, AsyncIterator
 
-from glovebox.archives.zip_records import dos_time, end_records
-from glovebox.box.files.transfer.zip_stream import (
-    ZipEntry,
-    central_header,
-    descriptor,
-    local_header,
-)
+from glovebox.archives.zip_records import dos_time
+from glovebox.archives.zip_writer import ZipEntry, ZipWriter
 from glovebox.errors import TransferError
 from glovebox.hub.window_client import Hands, OrderRefused
 from glovebox.protocol.window import PIECE, Content, Entries, List, PathInfo, Read, Stat
@@ -24,23 +19,22 @@ from glovebox.protocol.window import Entry as Named
 
 log = logging.getLogger(__name__)
 
-#: Files whose first piece is asked for before it is their turn.
+#: Files whose first piece is requested before it is their turn.
 _AHEAD = 8
-#: What is no reason to give up: it is gone, or a link that leads out of the workspace.
+#: Refusals that leave a file out: it is gone, or a link that leads out of the workspace.
 _LEFT_OUT = ("not_found", "outside_workspace", "is_directory")
-#: A regular file that everybody may read: a window tells no modes.
+#: A regular file that all users may read: windows do not send modes.
 _MODE = 0o100644
 
 
 async def archive_of(hands: Hands, path: str) -> AsyncGenerator[bytes, None]:
     """The archive, piece by piece, once it is certain that there is something to archive.
 
-    Links to files count as files; links to directories and special files are left out. Modes are not told
-    by windows, and so not kept.
+    Links to files count as files; links to directories and special files are left out. Modes are not kept.
 
     Raises:
         TransferError: there is no such path, it is neither file nor directory, or the window refuses.
-        WindowError: the window cannot be asked.
+        WindowError: the window does not answer.
     """
     try:
         found = await hands.do(Stat(path=path), PathInfo)
@@ -84,28 +78,22 @@ async def _below(hands: Hands, path: str, top: list[Named]) -> AsyncIterator[str
 
 
 async def _pieces(hands: Hands, directory: str, names: AsyncIterator[str]) -> AsyncGenerator[bytes, None]:
-    index, offset, files = bytearray(), 0, 0
+    writer = ZipWriter()
     async with contextlib.aclosing(_begun(hands, directory, names)) as begun:
         async for name, content in begun:
-            entry = ZipEntry(name.encode(), content.size, dos_time(time.time()), _MODE)
-            header = local_header(entry)
-            yield header
+            yield writer.begin(ZipEntry(name.encode(), content.size, dos_time(time.time()), _MODE))
             checksum = 0
             async for piece in _content(hands, posixpath.join(directory, name), content):
                 checksum = zlib.crc32(piece, checksum)
                 yield piece
-            trailer = descriptor(entry, checksum)
-            yield trailer
-            index += central_header(entry, checksum, offset)
-            offset += len(header) + entry.size + len(trailer)
-            files += 1
-    yield bytes(index) + end_records(files, len(index), offset)
+            yield writer.end(checksum, content.size)
+    yield writer.close()
 
 
 async def _begun(
     hands: Hands, directory: str, names: AsyncIterator[str]
 ) -> AsyncGenerator[tuple[str, Content], None]:
-    """Each file with its first piece; some are asked for before it is their turn."""
+    """Each file with its first piece; some are requested before it is their turn."""
     ahead: list[tuple[str, asyncio.Task[Content]]] = []
     more = True
     try:
@@ -135,7 +123,7 @@ async def _begun(
 
 
 async def _content(hands: Hands, path: str, first: Content) -> AsyncIterator[bytes]:
-    """As many bytes as the file had when it was begun with: one that grows meanwhile does no harm."""
+    """As many bytes as the file had at its first piece: one that grows meanwhile does no harm."""
     piece, left = first.data[: first.size], first.size
     while left:
         if not piece:

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import posixpath
+import shlex
 import shutil
 import tempfile
-from collections.abc import AsyncGenerator
+import uuid
 from typing import Any
 from urllib.parse import urlencode
 
 import msgspec
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
 
-from glovebox.box.files.transfer.endpoints import Transfer, attachment, transfer_endpoints
+from glovebox.archives.tree import TreeItem, walk_tree
+from glovebox.box.files.transfer.endpoints import ArchiveResponse, Transfer, transfer_endpoints
 from glovebox.box.threads import Threads
 from glovebox.decoding import convert
-from glovebox.errors import GloveboxError, TransferError, WindowError
+from glovebox.errors import TransferError, WindowError
 from glovebox.http import parameters
 from glovebox.http.endpoints import Endpoint
 from glovebox.http.parameters import InvalidParameter
@@ -31,21 +31,34 @@ from glovebox.http.responses import (
     json_response,
     unexpected,
 )
-from glovebox.http.sse import disconnected
 from glovebox.hub.window.archive import archive_of
 from glovebox.hub.window.directories import names
 from glovebox.hub.window.terminal import WindowTerminal
-from glovebox.hub.window.upload import hand_over
 from glovebox.hub.window_client import Hands, OrderRefused
+from glovebox.protocol.window import (
+    PIECE,
+    Done,
+    Drop,
+    Land,
+    MakeDirectory,
+    Put,
+    RunApart,
+    RunEnded,
+    Written,
+)
 from glovebox.settings import Settings
 
 log = logging.getLogger(__name__)
 
+#: Files on their way at the same time.
+_AT_ONCE = 4
+#: Paths in one command.
+_MARKED_AT_ONCE = 200
 _NO_PATH = {"type": "missing", "loc": ("query", "path"), "msg": "Field required", "input": None}
 
 
 class WindowTransfer:
-    """The endpoints. An upload is taken as any box takes it, by a directory of the hub, and handed over."""
+    """The endpoints. An upload goes into a directory of the hub first, as in any box."""
 
     def __init__(
         self, hands: Hands, *, terminal: WindowTerminal, settings: Settings, threads: Threads
@@ -90,7 +103,7 @@ class WindowTransfer:
             scope = {**request.scope, "query_string": query.encode()}
             taken = await self._taking.upload(Request(scope, request.receive))
             if taken.status_code == 200:
-                await hand_over(self._hands, holding, destination, self._threads)
+                await _hand_over(self._hands, holding, destination, self._threads)
         except (TransferError, WindowError) as error:
             return error_response(500, error)
         finally:
@@ -109,45 +122,90 @@ class WindowTransfer:
             pieces = await archive_of(self._hands, path)
         except (TransferError, WindowError) as error:
             return error_response(500, error)
-        return _ArchiveResponse(pieces, posixpath.basename(path) + ".zip")
-
-
-class _ArchiveResponse(Response):
-    """An archive that is made as fast as it is taken.
-
-    If it cannot be finished the connection is cut, which the reader notices.
-    """
-
-    media_type = "application/zip"
-
-    def __init__(self, pieces: AsyncGenerator[bytes, None], filename: str) -> None:
-        self._pieces = pieces
-        self.status_code = 200
-        self.background = None
-        self.init_headers({"Content-Disposition": attachment(filename)})
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
-        gone = asyncio.ensure_future(disconnected(receive))
-        try:
-            async with contextlib.aclosing(self._pieces) as pieces:
-                async for piece in pieces:
-                    if gone.done():
-                        return
-                    await send({"type": "http.response.body", "body": piece, "more_body": True})
-            await send({"type": "http.response.body", "body": b""})
-        except GloveboxError as error:
-            # Returning without the rest makes the server close the connection.
-            log.warning("A download was broken off: %s", error)
-        finally:
-            gone.cancel()
+        return ArchiveResponse(pieces, posixpath.basename(path) + ".zip")
 
 
 def _renamed(taken: Response, holding: str, destination: str) -> Response:
-    """What a box said of its directory, told of the one in the window."""
+    """The answer of a box with the directory of the window in the place of the hub's."""
     there, here = msgspec.json.encode(destination)[1:-1], msgspec.json.encode(holding)[1:-1]
     body = bytes(taken.body).replace(here, there)
     answer = Response(body, taken.status_code, media_type="application/json")
     if ERROR_HEADER in taken.headers:
         answer.headers[ERROR_HEADER] = taken.headers[ERROR_HEADER]
     return answer
+
+
+# Uploads, which are put into the window file by file.
+
+
+async def _hand_over(hands: Hands, directory: str, destination: str, threads: Threads) -> None:
+    """Put everything in a directory of the hub into one of the window.
+
+    Raises:
+        TransferError: the window refused something; what came before stays.
+        WindowError: the window does not answer.
+    """
+    held = await threads.run(_collect, directory)
+    turns = asyncio.Semaphore(_AT_ONCE)
+
+    async def put(one: TreeItem) -> None:
+        async with turns:
+            await _put(hands, one, posixpath.join(destination, one.name.rstrip("/")), threads)
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            for one in held:
+                group.create_task(put(one))
+    except ExceptionGroup as errors:
+        raise errors.exceptions[0] from None
+    marked = [posixpath.join(destination, one.name) for one in held if one.is_executable]
+    for start in range(0, len(marked), _MARKED_AT_ONCE):
+        await _mark_executable(hands, marked[start : start + _MARKED_AT_ONCE])
+
+
+def _collect(directory: str) -> list[TreeItem]:
+    return list(walk_tree(directory))
+
+
+async def _put(hands: Hands, item: TreeItem, target: str, threads: Threads) -> None:
+    upload = uuid.uuid4().hex
+    try:
+        if item.is_directory:
+            await hands.do(MakeDirectory(path=target), Done)
+            return
+        offset = 0
+        while (piece := await threads.run(_read, item.path, offset)) or not offset:
+            await hands.do(Put(upload=upload, data=piece), Done)
+            offset += len(piece)
+            if len(piece) < PIECE:
+                break
+        await hands.do(Land(upload=upload, path=target), Written)
+    except OrderRefused as refused:
+        if not item.is_directory:
+            await _drop(hands, upload)
+        raise TransferError(str(refused)) from refused
+
+
+def _read(path: str, offset: int) -> bytes:
+    """A piece of a file. Blocks."""
+    with open(path, "rb") as file:
+        file.seek(offset)
+        return file.read(PIECE)
+
+
+async def _drop(hands: Hands, upload: str) -> None:
+    try:
+        await hands.do(Drop(upload=upload), Done)
+    except OrderRefused:
+        return  # the window forgets it when it ends
+
+
+async def _mark_executable(hands: Hands, paths: list[str]) -> None:
+    """Run a command that makes files executable: a window writes files without a mode."""
+    command = f"chmod +x -- {shlex.join(paths)}"
+    try:
+        await hands.do(RunApart(command=command), RunEnded)
+    except OrderRefused as refused:
+        raise TransferError(
+            f"Everything is there, but nothing could be made executable: {refused}"
+        ) from refused
