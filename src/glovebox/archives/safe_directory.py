@@ -67,7 +67,7 @@ class SafeDirectory:
     def file(
         self, parts: tuple[str, ...], *, executable: bool = False, make_directories: bool = False
     ) -> Draft:
-        """Begin a file; its directory must exist unless told to make it.
+        """Begin a file; its directory must exist, or is made with `make_directories`.
 
         Raises:
             OSError: as the system says, with the path of the file.

@@ -2,7 +2,7 @@
 
 Entries with an absolute name or `..` in it are left out or refused, as are symbolic links and other special
 files. Sizes are counted while inflating. Only stored and deflated entries are taken: the decoders of other
-methods cannot be asked for a bounded piece. The executable bit is restored, other modes are not.
+methods cannot be made to return a bounded piece. The executable bit is restored, other modes are not.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ _LENGTHS_AT = 28
 
 
 class Listing(NamedTuple):
-    """The list of an archive's entries: where it is, and what is said of it."""
+    """The place of the list of an archive's entries, and their number according to the archive."""
 
     start: int
     size: int
@@ -59,7 +59,7 @@ def checked_listing(
             f"The list of the archive's entries has {listing.size} bytes; at most {most_bytes} are read"
         )
     for number, _ in enumerate(headers(file, listing), 1):
-        if number > most_entries:  # whatever was said
+        if number > most_entries:  # whatever the archive says
             raise BadArchive(
                 f"The archive has more than {most_entries} entries; at most {most_entries} are unpacked"
             )
@@ -84,7 +84,7 @@ def portions(file: IO[bytes], listing: Listing) -> Iterator[zipfile.ZipFile]:
 
 
 def headers(file: IO[bytes], listing: Listing) -> Iterator[bytes]:
-    """What the list has of each entry.
+    """The record of each entry in the list.
 
     Raises:
         BadZipFile: it is damaged.

@@ -35,7 +35,7 @@ _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 
 
 class ZipEntry(NamedTuple):
-    """What an archive says of a file or directory, as it was when it was found."""
+    """A file or directory in an archive, as it was when it was found."""
 
     #: That of a directory ends with a slash.
     name: bytes

