@@ -1,6 +1,6 @@
 """What a box loads when it starts, from one file instead of hundreds.
 
-`glovebox.bundle.preload` makes the file, and only a bundle has one. Nothing depends on it: what is not in
+`glovebox.bundle.build` makes the file, and only a bundle has one. Nothing depends on it: what is not in
 it is found as ever.
 """
 
