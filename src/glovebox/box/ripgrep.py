@@ -12,6 +12,8 @@ from bisect import bisect_right
 from collections.abc import Iterator
 
 _MAX_LENGTH = 10_000
+#: Linux takes no longer argument, with the zero that ends it.
+_MAX_ARGUMENT = (128 << 10) - 1
 #: A line of the file lies behind a byte order mark and before either kind of line ending.
 _OUTSIDE_SETS = {"^": r"(?:^\x{FEFF}?)", "$": r"(?:\r?$)", ".": r"[^\r\n]", "{": r"\{"}
 _TOKEN = re.compile(
@@ -22,6 +24,7 @@ _TOKEN = re.compile(
     re.DOTALL,
 )
 _META = re.compile(r"[\\.+*?()|\[\]{}^$#&~-]")
+_NO_LINE_END = "a match lies within one line, so a line ending cannot be part of the pattern"
 _PARSE_ERROR = re.compile(r"regex parse error:\n {4}\(\?:.*\n {4}( *)\^.*\nerror: (.*)")
 
 
@@ -86,18 +89,17 @@ class Expression:
         for _, piece in pieces:
             self._starts.append(len(self.text))
             self.text += piece
+        if len(self.text.encode()) > _MAX_ARGUMENT:
+            raise InvalidPattern("the pattern is too long", None)
 
     def error(self, messages: str) -> InvalidPattern:
-        """What ripgrep says about the pattern."""
+        """The mistake that messages of ripgrep are about."""
         found = _PARSE_ERROR.search(messages)
         if found is None:
             reason = messages.strip().partition("\n")[0].removeprefix("rg: ")
             return InvalidPattern(_NO_LINE_END if r'"\n"' in reason else reason, None)
         at = len(found[1]) - len("(?:")
         return InvalidPattern(found[2], self._positions[max(0, bisect_right(self._starts, at) - 1)])
-
-
-_NO_LINE_END = "a match lies within one line, so a line ending cannot be part of the pattern"
 
 
 def _rewrite(pattern: str) -> Iterator[tuple[int, str]]:

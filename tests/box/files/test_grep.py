@@ -337,6 +337,8 @@ async def test_a_pattern_that_is_wrong_is_told_where(acting: Acting, pattern: st
 @pytest.mark.parametrize(
     ("action", "error_id"),
     [
+        (GrepAction(pattern="^" * 10_000), "invalid_pattern"),
+        (GrepAction(pattern="\\w{1000}{1000}"), "invalid_pattern"),
         (GrepAction(pattern="x", limit=0), "invalid_argument"),
         (GrepAction(pattern="x", limit=10_001), "invalid_argument"),
         (GrepAction(pattern="x", offset=-1), "invalid_argument"),
