@@ -32,7 +32,6 @@ has_chromium() {
 has_chromium || { ! grep -qs '^ID=debian' /etc/os-release || packages+=(chromium fonts-liberation); }
 if [ "$wanted" = dev ]; then
   need git git
-  need rg ripgrep
   need curl curl
   need tmux tmux
   need npm npm

@@ -139,6 +139,13 @@ def test_files_are_edited(box: RunningBox) -> None:
     assert box.execute("read", path="/workspace/a.txt")["content"] == "one\n\n"
 
 
+def test_files_are_searched_with_a_ripgrep_of_its_own(box: RunningBox) -> None:
+    box.execute("write", path="/workspace/searched.txt", content="a needle\n")
+    found = box.execute("grep", pattern=r"ne{2}dle$", path="/workspace")
+    assert found["content"] == "/workspace/searched.txt:1:a needle"
+    assert "no rg" in box.run("type rg || echo no rg")
+
+
 def test_a_shell_of_the_image_is_preferred(image: EmptyImage) -> None:
     (image.root / "bin").mkdir()
     (image.root / "bin/bash").symlink_to(f"{ROOT}/tools/bash")

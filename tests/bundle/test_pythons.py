@@ -11,14 +11,14 @@ import pytest
 from glovebox.bundle.build import copy_interpreter
 from glovebox.bundle.elf import Linker, elf_files
 from glovebox.bundle.layout import PYTHON
-from glovebox.bundle.pythons import STANDARD, SYSTEM, Python, chosen, mark, told_by
+from glovebox.bundle.pythons import STANDARD, SYSTEM, Python, chosen, describe, mark
 from glovebox.bundle.subprocesses import Stop, run
 
 NOWHERE = Path("/nowhere/python3")
 
 
 def running() -> Python:
-    found = told_by(Path(sys.executable))
+    found = describe(Path(sys.executable))
     assert found is not None
     return found
 
@@ -68,7 +68,7 @@ def test_a_bundle_is_made_again_when_the_systems_python_was_changed(tmp_path: Pa
 
 @pytest.mark.parametrize("which", ["running", "system"])
 def test_it_works_when_it_is_bound_to_the_libraries_of_a_bundle(which: str, tmp_path: Path) -> None:
-    python = running() if which == "running" else told_by(SYSTEM)
+    python = running() if which == "running" else describe(SYSTEM)
     if python is None:
         pytest.skip(f"there is no {SYSTEM}")
     linker, stop = Linker(tmp_path, python.program), Stop()

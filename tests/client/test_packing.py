@@ -5,12 +5,14 @@ import os
 import struct
 import time
 import zipfile
+import zlib
 from pathlib import Path
 
 import pytest
 
 from glovebox.archives.zip_records import dos_time
-from glovebox.client.transfer.zip_writer import SMALL, Archive, ZipMember, collect, packed
+from glovebox.archives.zip_writer import BATCH, ZipEntry, ZipWriter, pack
+from glovebox.client.transfer.files import collect
 from glovebox.errors import TransferError
 
 GIGABYTE = 1 << 30
@@ -33,7 +35,7 @@ def opened(data: bytes) -> zipfile.ZipFile:
 
 
 def sent(source: Path) -> bytes:
-    return b"".join(piece for piece, _ in packed(collect(source, recursive=True)))
+    return b"".join(piece for piece, _ in pack(collect(source, recursive=True)))
 
 
 def test_an_archive_says_of_files_what_they_are(source: Path) -> None:
@@ -43,7 +45,7 @@ def test_an_archive_says_of_files_what_they_are(source: Path) -> None:
     (source / "large").chmod(0o4751)
     with opened(sent(source)) as archive:
         entries = {entry.filename: entry for entry in archive.infolist()}
-        assert list(entries) == ["things/", "things/d/", "things/d/small ü", "things/large"]
+        assert list(entries) == ["things/", "things/large", "things/d/", "things/d/small ü"]
         assert archive.read("things/large") == b"l" * 3_000_000
     assert {entry.compress_type for entry in entries.values()} == {zipfile.ZIP_STORED}
     assert entries["things/large"].external_attr >> 16 == 0o104751
@@ -58,7 +60,7 @@ def test_an_archive_says_of_files_what_they_are(source: Path) -> None:
 def test_a_file_that_shrinks_is_sent_as_it_is(source: Path, name: str, size: int) -> None:
     items = collect(source, recursive=True)
     os.truncate(source / name, size)
-    with opened(b"".join(piece for piece, _ in packed(items))) as archive:
+    with opened(b"".join(piece for piece, _ in pack(items))) as archive:
         assert archive.getinfo(f"things/{name}").file_size == size
 
 
@@ -66,8 +68,8 @@ def test_a_file_that_shrinks_is_sent_as_it_is(source: Path, name: str, size: int
 def test_of_a_file_that_grows_only_the_beginning_is_sent(source: Path, name: str, size: int) -> None:
     items = collect(source, recursive=True)
     with (source / name).open("ab") as file:
-        file.write(b"more" * SMALL)
-    with opened(b"".join(piece for piece, _ in packed(items))) as archive:
+        file.write(b"more" * BATCH)
+    with opened(b"".join(piece for piece, _ in pack(items))) as archive:
         assert archive.getinfo(f"things/{name}").file_size == size
 
 
@@ -77,24 +79,26 @@ def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(source: Path, name: str
     (source / name).unlink()
     os.mkfifo(source / name)
     with pytest.raises(TransferError, match="no regular file"):
-        list(packed(items))
+        list(pack(items))
 
 
 def test_small_files_go_together_and_no_piece_is_large(tmp_path: Path) -> None:
     for number in range(300):
         (tmp_path / f"{number}").write_bytes(b"x" * (number * 50))
-    (tmp_path / "largest").write_bytes(b"x" * SMALL)
-    pieces = list(packed(collect(tmp_path, recursive=True)))
+    (tmp_path / "largest").write_bytes(b"x" * BATCH)
+    pieces = list(pack(collect(tmp_path, recursive=True)))
     assert len(pieces) < 20
-    assert max(len(piece) for piece, _ in pieces) < 3 * SMALL
-    assert sum(size for _, size in pieces) == sum(range(300)) * 50 + SMALL
+    assert max(len(piece) for piece, _ in pieces) < 3 * BATCH
+    assert sum(size for _, size in pieces) == sum(range(300)) * 50 + BATCH
 
 
 def test_more_entries_than_the_short_form_counts() -> None:
-    archive = Archive()
+    archive = ZipWriter()
     names = [f"{number}" for number in range(65_536)]
-    data = b"".join(archive.whole(ZipMember(name.encode(), FILE, dos_time(0)), b"") for name in names)
-    end = archive.closed()
+    data = b"".join(
+        archive.begin(ZipEntry(name.encode(), 0, dos_time(0), FILE)) + archive.end(0, 0) for name in names
+    )
+    end = archive.close()
     with zipfile.ZipFile(io.BytesIO(data + end)) as read:
         assert read.namelist() == names
     assert struct.unpack_from("<2Q", end, end.rindex(b"PK\6\6") + 24) == (65_536, 65_536)
@@ -103,15 +107,14 @@ def test_more_entries_than_the_short_form_counts() -> None:
 def test_more_bytes_than_the_short_form_counts(tmp_path: Path) -> None:
     """Holes stand for the content, and no checksum is right."""
     sizes = {"a": 3 * GIGABYTE, "exact": 0xFFFFFFFF, "b": 5 * GIGABYTE, "c": 10}
-    archive = Archive()
+    archive = ZipWriter()
     with (tmp_path / "a.zip").open("wb") as file:
         for name, size in sizes.items():
-            entry, large = ZipMember(name.encode(), FILE, dos_time(0)), size >= 0xFFFFFFFF
-            file.write(archive.begun(entry, large=large))
+            file.write(archive.begin(ZipEntry(name.encode(), size, dos_time(0), FILE)))
             file.seek(size, os.SEEK_CUR)
-            file.write(archive.ended(entry, 0, size, large=large))
-        last = ZipMember(b"last", FILE, dos_time(0))
-        file.write(archive.whole(last, b"content") + b"content" + archive.closed())
+            file.write(archive.end(0, size))
+        file.write(archive.begin(ZipEntry(b"last", 7, dos_time(0), FILE)) + b"content")
+        file.write(archive.end(zlib.crc32(b"content"), 7) + archive.close())
     with zipfile.ZipFile(tmp_path / "a.zip") as read:
         assert {entry.filename: entry.file_size for entry in read.infolist()} == {**sizes, "last": 7}
         assert read.read("last") == b"content"

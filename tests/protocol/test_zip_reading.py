@@ -12,7 +12,7 @@ import pytest
 from glovebox.archives import zip_reader
 from glovebox.archives.zip_reader import checked_listing, portions
 from glovebox.archives.zip_records import MOST_LISTED, end_records
-from glovebox.client.transfer.unzip import unpack
+from glovebox.client.transfer.files import unpack
 from glovebox.errors import BadArchive
 
 

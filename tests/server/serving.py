@@ -14,7 +14,7 @@ from starlette.applications import Starlette
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from glovebox.box.files.disk.safe_directory import UnpackLimits
+from glovebox.archives.zip_records import UnpackLimits
 from glovebox.box.files.transfer.endpoints import Transfer
 from glovebox.box.threads import Threads
 from tests.support.running import wait_until

@@ -16,7 +16,8 @@ import httpx
 import psutil
 import pytest
 
-from glovebox.box.files.disk.safe_directory import PART_PREFIX, UnpackLimits
+from glovebox.archives.safe_directory import PART_PREFIX
+from glovebox.archives.zip_records import UnpackLimits
 from glovebox.box.threads import Threads
 from tests.server.serving import descriptors, serving, serving_transfer, transfer_app
 from tests.support.running import wait_until

@@ -1,1 +1,1 @@
-"""Zip archives: their records, and a reader that is safe with any archive."""
+"""Zip archives of trees: one walk, one streaming writer, one unpacker that is safe with any archive."""

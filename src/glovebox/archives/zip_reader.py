@@ -1,7 +1,7 @@
 """Reads the list of an archive's entries part by part: one can be made to have millions of them.
 
-The standard library reads that list as a whole, and makes objects of all its entries, before anybody can
-look at how many there are. Here they are counted first, and then given to it in portions.
+The standard library reads that list as a whole, and makes objects of all its entries, before
+their number is known. Here they are counted first, and then given to it in portions.
 """
 
 from __future__ import annotations
@@ -11,12 +11,15 @@ import io
 import os
 import struct
 import zipfile
+import zlib
 from collections.abc import Iterator
 from typing import IO, NamedTuple, cast
 
 from glovebox.archives.zip_records import LIMIT16, MOST_ENTRIES, MOST_LISTED, end_records
 from glovebox.errors import BadArchive
 
+#: What the standard library raises on archives that are damaged or made to harm.
+BROKEN = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, RuntimeError, ValueError)
 _PORTION = 10_000
 _PORTION_BYTES = 4 << 20
 _WINDOW = 1 << 20
@@ -30,7 +33,7 @@ _LENGTHS_AT = 28
 
 
 class Listing(NamedTuple):
-    """The list of an archive's entries: where it is, and what is said of it."""
+    """The place of the list of an archive's entries, and their number according to the archive."""
 
     start: int
     size: int
@@ -56,7 +59,7 @@ def checked_listing(
             f"The list of the archive's entries has {listing.size} bytes; at most {most_bytes} are read"
         )
     for number, _ in enumerate(headers(file, listing), 1):
-        if number > most_entries:  # whatever was said
+        if number > most_entries:  # whatever the archive says
             raise BadArchive(
                 f"The archive has more than {most_entries} entries; at most {most_entries} are unpacked"
             )
@@ -81,7 +84,7 @@ def portions(file: IO[bytes], listing: Listing) -> Iterator[zipfile.ZipFile]:
 
 
 def headers(file: IO[bytes], listing: Listing) -> Iterator[bytes]:
-    """What the list has of each entry.
+    """The record of each entry in the list.
 
     Raises:
         BadZipFile: it is damaged.
@@ -134,7 +137,7 @@ def _find(file: IO[bytes]) -> Listing:
 
 
 def _find_large(file: IO[bytes], place: int) -> tuple[int, int, int] | None:
-    """Entries, size and offset as an archive in the large format tells them."""
+    """Entries, size and offset of an archive in the large format."""
     if place < _END_64_SIZE + _LOCATOR_64_SIZE:
         return None
     file.seek(place - _END_64_SIZE - _LOCATOR_64_SIZE)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import struct
 import time
+from typing import NamedTuple
 
 #: What no number of the short form may reach: sizes and offsets, and counts.
 LIMIT32 = 0xFFFFFFFF
@@ -41,20 +42,27 @@ _FIRST_SECOND = 0
 _LAST_SECOND = 4_354_819_200
 
 
+class UnpackLimits(NamedTuple):
+    """How much an archive may become."""
+
+    max_bytes: int = 16 << 30
+    max_entries: int = MOST_ENTRIES
+    #: How long the list of its entries may be.
+    max_listed: int = MOST_LISTED
+    #: An honest archive of this size or less may be compressed as far as it goes.
+    unsuspicious_bytes: int = 100 << 20
+    max_ratio: int = 1000
+
+
 def dos_time(seconds: float) -> int:
-    """A time as archives tell it: from 1980 to 2107, in steps of two seconds, local."""
+    """A time in the form of archives: from 1980 to 2107, in steps of two seconds, local."""
     moment = time.localtime(min(max(seconds, _FIRST_SECOND), _LAST_SECOND))[:6]
     year, month, day, hour, minute, second = min(max(moment, _FIRST_MOMENT), _LAST_MOMENT)
     return (year - 1980) << 25 | month << 21 | day << 16 | hour << 11 | minute << 5 | second // 2
 
 
-def known_header(name: bytes, flags: int, modified: int, checksum: int, size: int) -> bytes:
-    """What precedes content that is known, and below 4 GB."""
-    return _LOCAL.pack(b"PK\3\4", _VERSION, flags, 0, modified, checksum, size, size, len(name), 0) + name
-
-
 def streamed_header(name: bytes, flags: int, modified: int, *, large: bool) -> bytes:
-    """What precedes content whose checksum follows; `large` if its size needs 64 bits."""
+    """The record before content whose checksum follows; `large` if its size needs 64 bits."""
     extra = _LARGE_LATER if large else b""
     size = LIMIT32 if large else 0
     version = _VERSION_64 if large else _VERSION
@@ -63,7 +71,7 @@ def streamed_header(name: bytes, flags: int, modified: int, *, large: bool) -> b
 
 
 def trailer(checksum: int, size: int, *, large: bool) -> bytes:
-    """What follows that content."""
+    """The record after that content."""
     return struct.pack("<4sL2Q" if large else "<4s3L", b"PK\7\10", checksum, size, size)
 
 
@@ -76,7 +84,7 @@ def streamed_length(name: bytes, size: int) -> int:
 def listing(
     name: bytes, flags: int, modified: int, mode: int, checksum: int, size: int, offset: int
 ) -> bytes:
-    """An entry's line in the list at the end."""
+    """The record of an entry in the list at the end."""
     large = [size, size] if size >= LIMIT32 else []
     if offset >= LIMIT32:
         large.append(offset)
@@ -92,13 +100,13 @@ def listing(
 
 
 def listing_length(name: bytes, size: int, offset: int) -> int:
-    """How long that line is."""
+    """The length of that record."""
     fields = (2 if size >= LIMIT32 else 0) + (1 if offset >= LIMIT32 else 0)
     return _CENTRAL.size + len(name) + (4 + 8 * fields if fields else 0)
 
 
 def end_records(count: int, size: int, offset: int) -> bytes:
-    """What closes an archive of `count` entries whose list of `size` bytes begins at `offset`."""
+    """The records that close an archive of `count` entries whose list of `size` bytes begins at `offset`."""
     records = b""
     if count >= LIMIT16 or size >= LIMIT32 or offset >= LIMIT32:
         records = _END_64.pack(

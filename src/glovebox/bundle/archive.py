@@ -1,4 +1,4 @@
-"""The file that a bundle is: a plain tar that says first what it is."""
+"""The file format of bundles: a plain tar that begins with a manifest."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from glovebox.protocol.base import Message
 
 
 class Manifest(Message):
-    """What a bundle says of itself."""
+    """The first member of a bundle."""
 
     version: str
     #: As `uname -m` has it.
@@ -32,7 +32,7 @@ class Manifest(Message):
 
 
 def manifest(path: Path) -> Manifest:
-    """What a bundle says of itself. Reads little of it, so it is quick.
+    """Read the manifest of a bundle, which is quick: it comes first.
 
     Raises:
         NoBundle: it is none.
@@ -49,7 +49,7 @@ def manifest(path: Path) -> Manifest:
 
 
 def digest(path: Path) -> str:
-    """Identifies a bundle by its content.
+    """The digest of a bundle's content.
 
     Raises:
         NoBundle: it is none.

@@ -18,7 +18,7 @@ from glovebox.bundle.pythons import STANDARD, Python, chosen
 from glovebox.bundle.subprocesses import Stop, run
 from glovebox.errors import NoBundle
 
-#: Hears which step begins, how many are done, and how many there are.
+#: Called with the step that begins, how many are done, and how many there are.
 Tell = Callable[[str, int, int], None]
 
 STEPS = ("interpreter", "packages", "libraries", "bytecode", "check", "archive")
@@ -69,7 +69,7 @@ def build(output: Path, *, extras: Sequence[str], tell: Tell, stop: Stop) -> arc
 
     Raises:
         NoBundle: it cannot be made here; the text says why and what to do.
-        BrokenOff: nobody wants it any more.
+        BrokenOff: the build was cancelled.
     """
     if sys.platform != "linux":
         raise NoBundle(

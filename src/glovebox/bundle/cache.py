@@ -33,7 +33,7 @@ LOOK = 0.1
 async def ensure(settings: HostSettings, report: ProgressReport) -> Path:
     """The bundle to put into images: named by the settings, or that of this version.
 
-    The first call of a version makes it; that takes a while, and is reported.
+    The first call of a version makes it; that takes a while, which is reported.
 
     Raises:
         NoBundle: there is none and it cannot be made; the text says what to do.
@@ -54,7 +54,7 @@ async def _make(path: Path, report: ProgressReport) -> None:
     stop = Stop()
 
     def tell(step: str, done: int, total: int) -> None:
-        with contextlib.suppress(RuntimeError):  # it is not waited for any more
+        with contextlib.suppress(RuntimeError):  # the loop is closed
             loop.call_soon_threadsafe(report.progress, f"runtime: {step}", done, total)
 
     def work() -> None:
@@ -73,13 +73,13 @@ async def _make(path: Path, report: ProgressReport) -> None:
 
 
 def _place(cache: Path, extras: tuple[str, ...]) -> Path:
-    """Where the bundle of this version is kept: another source, another place. Blocks a little."""
+    """The path of the bundle of this version, which depends on its sources. Blocks briefly."""
     return cache / f"bundle-{glovebox.__version__}-{fingerprint(extras)}.tar"
 
 
 @functools.cache
 def fingerprint(extras: tuple[str, ...]) -> str:
-    """What the bundle depends on, in short: the sources, what they need, and the machine.
+    """A digest of what the bundle depends on: the sources, what they need, and the machine.
 
     It is found out once, like the sources are loaded once.
     """
@@ -124,13 +124,13 @@ def _alone(path: Path, stop: Stop) -> Iterator[None]:
 
 
 def _forget_unfinished(path: Path) -> None:
-    """Remove what killed builders left. The caller holds the lock, so none is at work."""
+    """Remove what killed builds left; the lock is held, so no other build runs."""
     for left in path.parent.glob(".bundle-*.tar-*"):
         shutil.rmtree(left, ignore_errors=True)
 
 
 def _forget_others(path: Path) -> None:
-    """Remove bundles of versions that were not used for long; who reads one keeps it until then."""
+    """Remove bundles of older versions; a process that reads one can go on reading it."""
     others = [other for other in path.parent.glob("bundle-*.tar") if other != path]
     for other in sorted(others, key=lambda one: one.stat().st_mtime, reverse=True)[KEPT:]:
         other.unlink(missing_ok=True)

@@ -19,7 +19,7 @@ _NEEDED = re.compile(r"^\s*(\S+) => (\S.*?)(?: \(0x[0-9a-f]+\))?$", re.MULTILINE
 _MISSING = "not found"
 #: What the C library opens by itself, without being linked to it.
 _OPENED_LATER = ("libgcc_s.so.1", "libnss_files.so.2", "libnss_dns.so.2", "libresolv.so.2")
-#: Part of the kernel, or of the loader.
+#: Provided by the kernel.
 _NOT_FILES = ("linux-vdso.so.1", "linux-gate.so.1")
 
 

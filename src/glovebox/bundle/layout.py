@@ -1,4 +1,4 @@
-"""Where things are in a bundle."""
+"""The paths in a bundle."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ LIBRARIES = "lib"
 TOOLS = "tools"
 PYTHON = "bin/python3"
 COMMAND = "bin/glovebox"
+#: A static program, which the interpreter finds beside itself.
+RIPGREP = "bin/rg"
 #: What a bundle says of itself: its first member.
 MANIFEST = "bundle.json"
 

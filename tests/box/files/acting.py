@@ -37,11 +37,11 @@ class QuietShell:
 class Acting:
     """An executor with the file actions, and its shell."""
 
-    def __init__(self, directory: Path, *, ripgrep: str | None = "rg") -> None:
+    def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.shell = QuietShell(str(directory))
         self._threads = Threads("test", 2)
-        actions = PathActions(shell=self.shell, threads=self._threads, ripgrep=ripgrep)
+        actions = PathActions(shell=self.shell, threads=self._threads)
         self._executor = Executor(actions.handlers(), EventLog())
 
     async def do(self, action: Action[ObservationT]) -> ObservationT:

@@ -15,8 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from glovebox.box.files.disk.safe_directory import PART_PREFIX, Landing, UnpackLimits
-from glovebox.box.files.transfer.unzip import SMALL, is_archive, unpack
+from glovebox.archives.safe_directory import PART_PREFIX, SafeDirectory
+from glovebox.archives.unzip import SMALL, is_archive, unpack
+from glovebox.archives.zip_records import UnpackLimits
 from glovebox.errors import BadArchive, TransferError
 
 LIMITS = UnpackLimits()
@@ -43,8 +44,8 @@ def unpacked(
     limits: UnpackLimits = LIMITS,
     abandoned: Callable[[], bool] = lambda: False,
 ) -> int:
-    with Landing(str(directory)) as landing:
-        return unpack(file, landing, limits, abandoned=abandoned)
+    with SafeDirectory(str(directory)) as target:
+        return unpack(file, target, limits, abandoned=abandoned)
 
 
 @pytest.fixture(params=[3, SMALL, SMALL + 1], ids=["small", "largest small", "large"])
@@ -212,13 +213,14 @@ def test_whoever_has_the_old_file_open_keeps_it(tmp_path: Path, content: bytes) 
 #: Unpacks with a disk on which no file can have more than a thousand bytes.
 CRAMPED = """
 import resource, sys
-from glovebox.box.files.transfer.unzip import unpack
-from glovebox.box.files.disk.safe_directory import Landing, UnpackLimits
+from glovebox.archives.unzip import unpack
+from glovebox.archives.safe_directory import SafeDirectory
+from glovebox.archives.zip_records import UnpackLimits
 
 resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
 try:
-    with open(sys.argv[1], "rb") as file, Landing(sys.argv[2]) as landing:
-        unpack(file, landing, UnpackLimits())
+    with open(sys.argv[1], "rb") as file, SafeDirectory(sys.argv[2]) as target:
+        unpack(file, target, UnpackLimits())
 except OSError as error:
     print(error)
 """
@@ -392,7 +394,7 @@ def test_small_and_large_entries_are_refused_alike(tmp_path: Path, monkeypatch: 
             damaged.append(bytes(data))
     files = [data for data in damaged if is_archive(io.BytesIO(data))]
     quick = [outcome(io.BytesIO(data), tmp_path / f"q{number}") for number, data in enumerate(files)]
-    monkeypatch.setattr("glovebox.box.files.transfer.unzip.SMALL", -1)
+    monkeypatch.setattr("glovebox.archives.unzip.SMALL", -1)
     plain = [outcome(io.BytesIO(data), tmp_path / f"p{number}") for number, data in enumerate(files)]
     assert quick == plain
     assert any(said for said, _ in plain)
@@ -415,8 +417,8 @@ def test_a_large_entry_is_unpacked_with_little_memory(tmp_path: Path, method: in
         zipped.writestr("zeros", bytes(32 << 20))
     tracemalloc.start()
     try:
-        with (tmp_path / "a.zip").open("rb") as file, Landing(str(tmp_path / "in")) as landing:
-            unpack(file, landing, LIMITS)
+        with (tmp_path / "a.zip").open("rb") as file, SafeDirectory(str(tmp_path / "in")) as target:
+            unpack(file, target, LIMITS)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

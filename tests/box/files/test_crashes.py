@@ -8,8 +8,8 @@ import sys
 import zipfile
 from pathlib import Path
 
-from glovebox.box.files.disk.safe_directory import PART_PREFIX
-from glovebox.box.files.transfer.unzip import SMALL
+from glovebox.archives.safe_directory import PART_PREFIX
+from glovebox.archives.unzip import SMALL
 
 WRITER = """
 import itertools, sys
@@ -51,13 +51,14 @@ def test_a_kill_at_any_moment_leaves_the_old_content_or_the_new(tmp_path: Path) 
 
 UNPACKER = """
 import itertools, sys
-from glovebox.box.files.transfer.unzip import unpack
-from glovebox.box.files.disk.safe_directory import Landing, UnpackLimits
+from glovebox.archives.unzip import unpack
+from glovebox.archives.safe_directory import SafeDirectory
+from glovebox.archives.zip_records import UnpackLimits
 
 print("ready", flush=True)
 for path in itertools.cycle(sys.argv[2:]):
-    with open(path, "rb") as file, Landing(sys.argv[1]) as landing:
-        unpack(file, landing, UnpackLimits())
+    with open(path, "rb") as file, SafeDirectory(sys.argv[1]) as target:
+        unpack(file, target, UnpackLimits())
 """
 
 

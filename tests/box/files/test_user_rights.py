@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import pwd
+import shutil
 import subprocess
 import sys
 import threading
@@ -21,10 +22,11 @@ from glovebox.box.credentials import assume_user, identity_of
 from glovebox.box.events import EventLog
 from glovebox.box.executor import Executor
 from glovebox.box.files.actions.paths import PathActions
-from glovebox.box.files.search.children import child, lines
+from glovebox.box.files.search import line_search
+from glovebox.box.ripgrep import ripgrep
 from glovebox.box.threads import Threads
 from glovebox.protocol.files import GrepAction, GrepObservation
-from tests.box.files.acting import QuietShell
+from tests.box.files.acting import Acting, QuietShell
 from tests.support.running import KEY, RunningBox, running_box
 
 USER = "nobody"
@@ -279,14 +281,12 @@ def test_a_file_of_the_user_in_another_group_is_replaced_in_one_step_and_keeps_i
     assert path.stat().st_ino != before
 
 
-@pytest.mark.parametrize("ripgrep", ["rg", None])
-async def test_programs_that_search_have_the_rights_of_the_user(base: Path, ripgrep: str | None) -> None:
+async def test_ripgrep_has_the_rights_of_the_user(base: Path) -> None:
     """Also where the walk that found a file had more."""
     threads = Threads("root", 1)
     actions = PathActions(
         shell=QuietShell(str(base)),
         threads=threads,
-        ripgrep=ripgrep,
         identity=identity_of(pwd.getpwnam(USER).pw_uid),
     )
     try:
@@ -299,13 +299,33 @@ async def test_programs_that_search_have_the_rights_of_the_user(base: Path, ripg
     assert {Path(match.path).parent.name for match in found.matches} == {"roots"}
 
 
-async def test_programs_that_search_have_nothing_of_the_servers_environment(
-    monkeypatch: pytest.MonkeyPatch,
+async def test_ripgrep_runs_where_the_user_could_not_find_it(
+    base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    os.chmod(tmp_path, 0o700)
+    shutil.copy(ripgrep(), tmp_path / "rg")
+    descriptor = os.open(tmp_path / "rg", os.O_RDONLY)
+    monkeypatch.setattr(line_search, "ripgrep_descriptor", lambda: descriptor)
+    try:
+        await test_ripgrep_has_the_rights_of_the_user(base)
+    finally:
+        os.close(descriptor)
+
+
+async def test_ripgrep_has_nothing_of_the_servers_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SESSION_API_KEY", KEY)
-    async with child(["env"], b"") as process:
-        printed = [line async for batch in lines(process, longest=10_000) for line in batch]
-    assert [line.partition(b"=")[0] for line in printed] == [b"PATH"]
+    program = tmp_path / "rg"
+    program.write_text(f"#!/bin/sh\n/usr/bin/env > {tmp_path}/seen\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(line_search, "ripgrep", lambda: str(program))
+    acting = Acting(tmp_path)
+    await acting.answer(GrepAction(pattern="x"))
+    acting.close()
+    names = {line.partition("=")[0] for line in (tmp_path / "seen").read_text().splitlines()}
+    assert names <= {"PATH", "PWD", "_", "SHLVL", "OLDPWD"}
+    assert "PATH" in names
 
 
 def test_the_rights_of_a_user_are_assumed_where_the_system_lacks_ids_of_the_file_system(base: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import posixpath
 import tempfile
@@ -13,21 +14,26 @@ from typing import TYPE_CHECKING, BinaryIO, Protocol
 
 import msgspec
 
+from glovebox.archives.tree import TreeItem, walk_tree
+from glovebox.archives.zip_records import UnpackLimits
+from glovebox.archives.zip_writer import pack, read_file
 from glovebox.client.backend import BoxClient
-from glovebox.client.transfer.unzip import unpack
-from glovebox.client.transfer.zip_writer import collect, packed, pieces
 from glovebox.errors import BadAnswer, DeadlineExceeded, GloveboxError, TransferError
 from glovebox.json_codec import decode_json
 
 if TYPE_CHECKING:
     from aiohttp import FormData
 
-#: Hears how many bytes are done, and of how many; None if nobody knows.
+log = logging.getLogger(__name__)
+
+#: Called with how many bytes are done, and of how many; None if that is unknown.
 Progress = Callable[[int, int | None], None]
 
 #: Seconds for a whole transfer; the contract's own limits are for each read or write.
 LIMIT = 3600.0
 _LIST_LIMIT = 10.0
+#: How much an archive of a box may become: boxes store, they do not compress.
+LIMITS = UnpackLimits(max_bytes=1 << 62, unsuspicious_bytes=1 << 30, max_ratio=100)
 _PIECE = 1 << 20
 _TIMED_OUT = "Copy operation timed out"
 
@@ -67,12 +73,14 @@ async def copy_to(
         raise FileNotFoundError(f"Source file {host_src} does not exist")
     items = await asyncio.to_thread(collect, source, recursive=recursive, follow_links=follow_links)
     total = sum(item.size for item in items)
-    sent = _Sent(packed(items) if recursive else pieces(items[0]), total, progress)
+    content = ((piece, len(piece)) for piece in read_file(items[0]))
+    sent = _Sent(pack(items) if recursive else content, total, progress)
     query = {
         "destination": posixpath.join(box.workspace, sandbox_dest),
         "recursive": "true" if recursive else "false",
     }
-    form = _form(f"{items[0].name}.zip" if recursive else items[0].name, sent)
+    name = items[0].name.rstrip("/")
+    form = _form(f"{name}.zip" if recursive else name, sent)
     try:
         await box.upload("/upload_file", query=query, form=form, limit=limit)
     except DeadlineExceeded as error:
@@ -81,6 +89,46 @@ async def copy_to(
         if sent.failure is not None:
             raise sent.failure from None
         raise
+
+
+def collect(source: Path, *, recursive: bool, follow_links: bool = False) -> list[TreeItem]:
+    """A file, or a directory and everything below it, named from its parent directory on. Blocks.
+
+    A link is what it leads to, if that is within the directory; one that leads out of it is only followed if
+    `follow_links` says so, since a box must not get what a link that was put there points at.
+
+    Raises:
+        TransferError: something may not be read, or is a directory although not `recursive`.
+    """
+    name = Path(os.path.abspath(source)).name
+    top = TreeItem(str(source), name, os.stat(source))
+    if not top.is_directory:
+        return [top]
+    if not recursive:
+        raise TransferError(f"{source} is a directory: it is copied with recursive=True.")
+    root = os.path.join(os.path.realpath(source), "")
+
+    def refuse_link(entry: os.DirEntry[str], status: os.stat_result) -> str:
+        inside = follow_links or os.path.join(os.path.realpath(entry.path), "").startswith(root)
+        return "" if inside else "a link that leads out of the directory"
+
+    def left_out(path: str, reason: str) -> None:
+        log.warning("%s is not sent: %s", path, reason)
+
+    below = walk_tree(str(source), f"{name}/", refuse_link=refuse_link, left_out=left_out)
+    items = [top._replace(name=f"{name}/"), *below]
+    for item in items:
+        if not _is_utf8(item.name):
+            raise TransferError(f"{item.path!r} has a name that is not UTF-8 and cannot be sent")
+    return items
+
+
+def _is_utf8(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _form(filename: str, sent: _Sent) -> FormData:
@@ -92,32 +140,32 @@ def _form(filename: str, sent: _Sent) -> FormData:
 
 
 class _Sent:
-    """Pieces on their way, each made in a thread and told of when the one after it is asked for."""
+    """Pieces on their way, each made in a thread; progress is reported when the next one is requested."""
 
     def __init__(self, made: Iterator[tuple[bytes, int]], total: int, progress: Progress | None) -> None:
         self._made = made
         self._total = total
         self._progress = progress
         self._done = 0
-        #: Why it broke off: whoever sends it can only say that it did.
+        #: Why it broke off: the HTTP client only knows that it did.
         self.failure: TransferError | None = None
 
     def __aiter__(self) -> AsyncIterator[bytes]:
         return self._pieces()
 
     async def _pieces(self) -> AsyncIterator[bytes]:
-        self._tell()
+        self._report()
         try:
             while made := await asyncio.to_thread(next, self._made, None):
                 if made[0]:
                     yield made[0]
                 self._done += made[1]
-                self._tell()
+                self._report()
         except TransferError as error:
             self.failure = error
             raise
 
-    def _tell(self) -> None:
+    def _report(self) -> None:
         if self._progress is not None:
             self._progress(self._done, self._total)
 
@@ -183,6 +231,30 @@ async def download(
         return await asyncio.to_thread(unpack, archive, Path(host_dest))
     finally:
         await asyncio.to_thread(archive.unlink)
+
+
+def unpack(archive: Path, destination: Path) -> list[Path]:
+    """Put the files of an archive below a directory, over those that are there; their paths. Blocks.
+
+    No name and no link, in the archive or in the directory, leads outside.
+
+    Raises:
+        BadArchive: it is damaged, or made to do harm.
+        TransferError: a file cannot be put in its place.
+    """
+    from glovebox.archives import unzip
+    from glovebox.archives.safe_directory import SafeDirectory
+
+    written: list[Path] = []
+    try:
+        with open(archive, "rb") as file, SafeDirectory(str(destination), inherit=False) as target:
+            unzip.unpack(
+                file, target, LIMITS,
+                strict=True, on_file=lambda parts: written.append(destination.joinpath(*parts)),
+            )  # fmt: skip
+    except OSError as error:
+        raise TransferError(f"{error.filename} cannot be written: {error.strerror or error}") from error
+    return written
 
 
 async def list_files(box: BoxClient, path: str | None = None) -> list[str]:

@@ -5,15 +5,12 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from glovebox.box.executor import Call, Handler
 from glovebox.box.files.disk.path_errors import FileActionError, in_range
 from glovebox.hub.window.paths import absolute, attempted, missing
 from glovebox.hub.window.terminal import WindowTerminal
 from glovebox.hub.window_client import Hands, OrderRefused
 from glovebox.protocol.files import (
-    MAX_CONTEXT,
     MAX_LIMIT,
     GlobAction,
     GlobObservation,
@@ -33,14 +30,10 @@ SEARCH_SECONDS = 30.0
 MAX_SEARCHES = 4
 #: A search ends after this many results: they come in one message.
 MOST = 10_000
-#: A page of lines ends when it has this many characters, and a line is not shown longer.
-_MAX_PAGE = 1_000_000
-_LONGEST_LINE = 1_000
-_CUT = "[…]"
 
 
 class WindowSearch:
-    """Finds files and lines."""
+    """The actions that search in a window."""
 
     def __init__(self, hands: Hands, terminal: WindowTerminal) -> None:
         self._hands = hands
@@ -69,9 +62,8 @@ class WindowSearch:
         return await attempted(self._shell, attempt, action.timeout)
 
     async def _glob(self, action: GlobAction, *, settled: bool) -> GlobObservation:
-        from glovebox.box.files.search.glob import checked_glob
+        from glovebox.box.files.search.glob import checked_glob, with_text
         from glovebox.box.files.search.glob_pattern import GlobMatcher
-        from glovebox.box.files.search.rendering import glob_text
 
         in_range("offset", action.offset, 0)
         in_range("limit", action.limit, 1, MAX_LIMIT)
@@ -98,17 +90,14 @@ class WindowSearch:
         paths = [
             path for path in found.paths if path.startswith(prefix) and matches(path.removeprefix(prefix))
         ]
-        page = paths[action.offset : action.offset + action.limit]
-        end = action.offset + len(page)
         answer = GlobObservation(
             pattern=action.pattern,
             path=root if from_root else directory,
-            matches=page,
+            matches=paths[action.offset : action.offset + action.limit],
             total=len(paths),
-            next_offset=end if page and end < len(paths) else None,
             incomplete=found.incomplete,
         )
-        return msgspec.structs.replace(answer, content=glob_text(answer, action.offset, ignored=0))
+        return with_text(answer, action.offset)
 
     async def _found(self, order: Glob, timeout: float | None, *, settled: bool) -> Found:
         try:
@@ -130,51 +119,34 @@ class WindowSearch:
             )
 
     async def _grep(self, action: GrepAction) -> GrepObservation:
-        from glovebox.box.files.search.rendering import grep_text
+        from glovebox.box.files.search.grep import with_page
 
         order = self._order(action)
         found = await self._hands.do(order, Lines, limit=action.timeout or SEARCH_SECONDS)
         if not found.lines and not (await self._hands.do(Stat(path=order.path), PathInfo)).exists:
             raise missing(order.path)
-        matches, end = _page(found.lines, action.offset, action.limit)
         answer = GrepObservation(
             pattern=action.pattern,
             path=order.path,
-            matches=matches,
             total=len(found.lines),
             files=len({line.path for line in found.lines}),
-            next_offset=end if action.offset < end < len(found.lines) else None,
             incomplete=found.incomplete,
         )
-        return msgspec.structs.replace(answer, content=grep_text(answer, action.offset, ignored=0))
+        page = found.lines[action.offset : action.offset + action.limit]
+        return with_page(answer, action.offset, map(_match, page))
 
     def _order(self, action: GrepAction) -> Grep:
-        """What the window is asked for.
+        """The order that a grep action becomes.
 
         Raises:
-            Refusal: an argument is wrong.
+            FileActionError: an argument is wrong.
         """
-        from glovebox.box.files.search.glob import checked_glob, invalid_pattern
-        from glovebox.box.files.search.pattern_parser import parse
-        from glovebox.box.files.search.patterns import InvalidPattern
+        from glovebox.box.files.search.grep import check_numbers, checked_include, context_of
 
-        in_range("offset", action.offset, 0)
-        in_range("limit", action.limit, 1, MAX_LIMIT)
-        in_range("context", action.context, 0, MAX_CONTEXT)
-        in_range("before", action.before or 0, 0, MAX_CONTEXT)
-        in_range("after", action.after or 0, 0, MAX_CONTEXT)
-        if not action.literal:
-            try:
-                parse(action.pattern, ignore_case=action.ignore_case)
-            except InvalidPattern as error:
-                raise invalid_pattern("pattern", action.pattern, error) from error
+        check_numbers(action)
         if action.include is not None:
-            base = checked_glob(action.include, "include").base
-            if base.startswith("/") or ".." in base.split("/"):
-                raise FileActionError(
-                    "invalid_argument",
-                    "include is relative to path and cannot leave it. Change path instead.",
-                )
+            checked_include(action.include)
+        before, after = context_of(action)
         return Grep(
             path=absolute(self._shell.cwd, action.path),
             pattern=action.pattern,
@@ -183,8 +155,8 @@ class WindowSearch:
             include=action.include or "",
             hidden=action.hidden,
             ignored=not action.respect_gitignore,
-            before=action.context if action.before is None else action.before,
-            after=action.context if action.after is None else action.after,
+            before=before,
+            after=after,
             most=MOST,
         )
 
@@ -202,24 +174,9 @@ def _names_hidden(pattern: ParsedGlob) -> bool:
     return any(part.startswith(".") for one in pattern.alternatives for part in one.components)
 
 
-def _page(lines: list[Line], offset: int, limit: int) -> tuple[list[GrepMatch], int]:
-    """The lines of one page, and the number of the line after it."""
-    matches: list[GrepMatch] = []
-    size = 0
-    for line in lines[offset : offset + limit]:
-        match = GrepMatch(
-            path=line.path,
-            line=line.line,
-            text=_cut(line.text),
-            before=[_cut(text) for text in line.before],
-            after=[_cut(text) for text in line.after],
-        )
-        matches.append(match)
-        size += len(match.path) + len(match.text) + sum(map(len, match.before + match.after))
-        if size > _MAX_PAGE:
-            break
-    return matches, offset + len(matches)
+def _match(line: Line) -> GrepMatch:
+    from glovebox.box.files.search.grep import clipped
 
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _LONGEST_LINE else text[:_LONGEST_LINE] + _CUT
+    text, *around = [clipped(text.encode(), 0) for text in (line.text, *line.before, *line.after)]
+    end = len(line.before)
+    return GrepMatch(path=line.path, line=line.line, text=text, before=around[:end], after=around[end:])

@@ -14,10 +14,9 @@ from typing import Any, Literal
 
 import msgspec
 
-from glovebox.archives.zip_reader import checked_listing
+from glovebox.archives.zip_reader import BROKEN, checked_listing
 from glovebox.client.runtime import Runtime
 from glovebox.client.shell import run_separately
-from glovebox.client.transfer.unzip import BROKEN
 from glovebox.errors import BadArchive, GloveboxError, TransferError
 from glovebox.integrations.openhands.repository import Provider, remote_url, run_unattended, without_secrets
 from glovebox.protocol.actions import FileReadAction

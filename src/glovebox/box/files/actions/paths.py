@@ -47,17 +47,13 @@ class PathActions:
     """Finds, looks at and rearranges paths.
 
     Like reading and writing, these actions do not wait for the shell unless something is missing.
-    `ripgrep` names the program that speeds up `grep`; without it, or with `None`, the answers are the same.
-    `identity` is the user that programs search files as, if that is not the server's.
+    `identity` is the user that ripgrep runs as, if that is not the server's.
     """
 
-    def __init__(
-        self, *, shell: Shell, threads: Threads, identity: Identity | None = None, ripgrep: str | None = "rg"
-    ) -> None:
+    def __init__(self, *, shell: Shell, threads: Threads, identity: Identity | None = None) -> None:
         self._shell = shell
         self._threads = threads
         self._identity = identity
-        self._ripgrep = ripgrep
         self._searches = asyncio.Semaphore(MAX_SEARCHES)
         self._loaded = False
 
@@ -82,9 +78,7 @@ class PathActions:
             async with self._search(action.timeout) as budget:
                 from glovebox.box.files.search.grep import search_lines
 
-                return await search_lines(
-                    action, self._shell.cwd, budget, self._threads, self._ripgrep, self._identity
-                )
+                return await search_lines(action, self._shell.cwd, budget, self._threads, self._identity)
 
         return await answered(self._shell, attempt, action.timeout)
 
@@ -152,4 +146,8 @@ class PathActions:
 
 def _load() -> None:
     with own_rights():
-        import glovebox.box.files.search.walk  # noqa: F401
+        import glovebox.box.files.search.grep  # noqa: F401
+        from glovebox.box.ripgrep import RipgrepFailed, ripgrep_descriptor
+
+        with contextlib.suppress(RipgrepFailed):  # which a search will say
+            ripgrep_descriptor()

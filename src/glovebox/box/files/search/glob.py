@@ -1,4 +1,4 @@
-"""Finds files by the pattern of their paths."""
+"""The `glob` action: files whose paths match a pattern, newest first."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import msgspec
 
 from glovebox.box.files.disk.path_errors import FileActionError, in_range, refusal, resolved, shown
 from glovebox.box.files.search.glob_pattern import GlobMatcher, GlobPattern, parse_glob
-from glovebox.box.files.search.patterns import InvalidPattern
 from glovebox.box.files.search.rendering import glob_text
 from glovebox.box.files.search.walk import Budget, Walk
+from glovebox.box.ripgrep import InvalidPattern
 from glovebox.protocol.files import MAX_LIMIT, GlobAction, GlobObservation
 
 #: A search ends after this many results.
@@ -22,7 +22,7 @@ def find_files(action: GlobAction, cwd: str, budget: Budget, *, settled: bool) -
     """Answer a glob action. Blocks.
 
     Raises:
-        Refusal: an argument is wrong or the directory cannot be read. Before things have `settled` a
+        FileActionError: an argument is wrong or the directory cannot be read. Before things have `settled` a
             missing directory that only the pattern names is refused as well; after that nothing matches.
     """
     in_range("offset", action.offset, 0)
@@ -37,17 +37,23 @@ def find_files(action: GlobAction, cwd: str, budget: Budget, *, settled: bool) -
     walk = Walk(root, matcher, gitignore=action.respect_gitignore, budget=budget)
     found, more = _newest_first(walk, root, settled=settled)
     page = found[action.offset : action.offset + action.limit]
-    end = action.offset + len(page)
     answer = GlobObservation(
         pattern=action.pattern,
         path=shown(root if absolute else directory),
         matches=[shown(os.path.join(root, path)) for path in page],
         total=len(found),
-        next_offset=end if page and end < len(found) else None,
         incomplete=more or walk.incomplete,
         skipped=walk.skipped,
     )
-    return msgspec.structs.replace(answer, content=glob_text(answer, action.offset, ignored=walk.ignored))
+    return with_text(answer, action.offset, ignored=walk.ignored)
+
+
+def with_text(answer: GlobObservation, offset: int, *, ignored: int = 0) -> GlobObservation:
+    """Add the text for a model, and where the next page begins."""
+    end = offset + len(answer.matches)
+    more = answer.matches and end < answer.total
+    answer = msgspec.structs.replace(answer, next_offset=end if more else None)
+    return msgspec.structs.replace(answer, content=glob_text(answer, offset, ignored=ignored))
 
 
 def _newest_first(walk: Walk, root: str, *, settled: bool) -> tuple[list[str], bool]:
@@ -85,7 +91,7 @@ def checked_glob(pattern: str, name: str) -> GlobPattern:
     """Read a pattern that an action was given under a name.
 
     Raises:
-        Refusal: it is not a pattern.
+        FileActionError: it is not a pattern.
     """
     try:
         return parse_glob(pattern)
@@ -95,6 +101,8 @@ def checked_glob(pattern: str, name: str) -> GlobPattern:
 
 def invalid_pattern(name: str, pattern: str, error: InvalidPattern) -> FileActionError:
     """Say what is wrong with a pattern, and where."""
+    if error.position is None:
+        return FileActionError("invalid_pattern", f"The {name} is not valid: {error.reason}.")
     text = f"The {name} is not valid at character {error.position + 1}: {error.reason}."
     if pattern and len(pattern) <= 200 and pattern.isprintable():
         text += f"\n  {pattern}\n  {' ' * error.position}^"
@@ -105,7 +113,7 @@ def check_directory(path: str) -> None:
     """Make sure that a path is a directory.
 
     Raises:
-        Refusal: it is missing or something else.
+        FileActionError: it is missing or something else.
     """
     try:
         mode = os.stat(path).st_mode

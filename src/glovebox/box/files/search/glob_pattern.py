@@ -1,8 +1,8 @@
 """Path patterns: `*`, `?`, `[...]`, `**` and `{a,b}`, compiled into a matcher that walks along. No I/O.
 
 A pattern without a slash is meant for names at any depth; with one it starts at the directory searched.
-A trailing slash asks for directories. Wildcards leave hidden names out unless told otherwise, and `.git` in
-any case: who wants it names it.
+A trailing slash asks for directories. Wildcards leave hidden names out unless `hidden` is set, and `.git` in
+any case: only its name matches it.
 """
 
 from __future__ import annotations
@@ -13,14 +13,31 @@ import itertools
 import re
 from collections.abc import Callable, Iterator
 
-from glovebox.box.files.search import charsets
-from glovebox.box.files.search.patterns import InvalidPattern
+from glovebox.box.ripgrep import InvalidPattern
 
 _MAX_ALTERNATIVES = 1000
 _MAX_LENGTH = 4096
 _MAX_DEPTH = 20
 _ANY_DEPTH = "**"
 _POSIX_NAME = re.compile(r"\[:([a-z]+):\]")
+
+#: The names of `[[:name:]]`, which are ASCII everywhere.
+_POSIX: dict[str, tuple[tuple[int, int], ...]] = {
+    "alnum": ((0x30, 0x39), (0x41, 0x5A), (0x61, 0x7A)),
+    "alpha": ((0x41, 0x5A), (0x61, 0x7A)),
+    "ascii": ((0x00, 0x09), (0x0B, 0x7F)),
+    "blank": ((0x09, 0x09), (0x20, 0x20)),
+    "cntrl": ((0x00, 0x09), (0x0B, 0x1F), (0x7F, 0x7F)),
+    "digit": ((0x30, 0x39),),
+    "graph": ((0x21, 0x7E),),
+    "lower": ((0x61, 0x7A),),
+    "print": ((0x20, 0x7E),),
+    "punct": ((0x21, 0x2F), (0x3A, 0x40), (0x5B, 0x60), (0x7B, 0x7E)),
+    "space": ((0x09, 0x09), (0x0B, 0x0D), (0x20, 0x20)),
+    "upper": ((0x41, 0x5A),),
+    "word": ((0x30, 0x39), (0x41, 0x5A), (0x5F, 0x5F), (0x61, 0x7A)),
+    "xdigit": ((0x30, 0x39), (0x41, 0x46), (0x61, 0x66)),
+}
 
 #: Where a walk stands in a pattern: pairs of alternative and component.
 State = frozenset[tuple[int, int]]
@@ -185,7 +202,7 @@ def _unescaped(component: str) -> str:
 
 
 class GlobMatcher:
-    """Tells which entries of a directory match and which directories may hold more."""
+    """Decides which entries of a directory match and which directories may hold more."""
 
     def __init__(self, glob: GlobPattern, *, hidden: bool) -> None:
         self._alternatives = glob.alternatives
@@ -216,7 +233,7 @@ class GlobMatcher:
         return state if reached == state else self._closed(reached)
 
     def leaf(self, state: State, *, directories: bool) -> Callable[[str], object] | None:
-        """A function that tells whether a name matches in this state; `None` when none does."""
+        """A function that returns whether a name matches in this state; `None` when none does."""
         key = (state, directories)
         if key not in self._leaves:
             self._leaves[key] = self._leaf(state, directories)
@@ -284,12 +301,12 @@ def _set_regex(body: str) -> str:
     """The regular expression for the inside of a set."""
     negated = body[:1] in ("!", "^")
     body = body[negated:]
-    members: list[charsets.Range] = []
+    members: list[tuple[int, int]] = []
     at = 0
     while at < len(body):
         posix = _POSIX_NAME.match(body, at)
         if posix is not None:
-            members.extend(charsets.POSIX.get(posix[1], ()))
+            members.extend(_POSIX.get(posix[1], ()))
             at = posix.end()
             continue
         low, at = _member(body, at)

@@ -1,11 +1,10 @@
-"""Finds lines by what they say."""
+"""The `grep` action: the files to search, and matching lines as an answer."""
 
 from __future__ import annotations
 
 import codecs
 import dataclasses
 import os
-import shutil
 import stat
 from collections.abc import Iterable, Iterator
 
@@ -14,13 +13,11 @@ import msgspec
 from glovebox.box.credentials import Identity
 from glovebox.box.files.disk.path_errors import FileActionError, in_range, refusal, resolved, shown
 from glovebox.box.files.search.glob import MAX_RESULTS, checked_glob, invalid_pattern
-from glovebox.box.files.search.glob_pattern import GlobMatcher
-from glovebox.box.files.search.hits import Hit, MatchedLines, Place
-from glovebox.box.files.search.line_search import LineSearch, portioned
-from glovebox.box.files.search.pattern_parser import parse
-from glovebox.box.files.search.patterns import InvalidPattern, SearchPattern, literal, written_out
+from glovebox.box.files.search.glob_pattern import GlobMatcher, GlobPattern
+from glovebox.box.files.search.line_search import Hit, LineSearch, MatchedLines, Place, portioned
 from glovebox.box.files.search.rendering import grep_text
 from glovebox.box.files.search.walk import Budget, Walk, is_regular
+from glovebox.box.ripgrep import Expression, InvalidPattern, RipgrepFailed
 from glovebox.box.threads import Threads
 from glovebox.protocol.files import MAX_CONTEXT, MAX_LIMIT, GrepAction, GrepMatch, GrepObservation
 
@@ -32,11 +29,9 @@ _MAX_PAGE = 1_000_000
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Plan:
-    """What is to be searched, and with what."""
+    """The files to search."""
 
     path: str
-    pattern: SearchPattern
-    ripgrep: str | None
     portions: list[list[bytes]]
     skipped: int = 0
     ignored: int = 0
@@ -44,67 +39,73 @@ class _Plan:
 
 
 async def search_lines(
-    action: GrepAction,
-    cwd: str,
-    budget: Budget,
-    threads: Threads,
-    ripgrep: str | None,
-    identity: Identity | None = None,
+    action: GrepAction, cwd: str, budget: Budget, threads: Threads, identity: Identity | None = None
 ) -> GrepObservation:
-    """Answer a grep action; `ripgrep` is the name or path of the program, `None` to do without.
-
-    `identity` is the user that files are searched as, if that is not the server's.
+    """Answer a grep action; `identity` is the user to search files as, if that is not the server's.
 
     Raises:
-        Refusal: an argument is wrong, or the path cannot be read.
+        FileActionError: an argument is wrong, or the path cannot be read.
     """
-    plan = await threads.run(_plan, action, cwd, budget, ripgrep)
-    search = LineSearch(plan.pattern, plan.ripgrep, MAX_RESULTS, budget, threads, identity)
-    found = await search.run(plan.portions)
+    check_numbers(action)
+    try:
+        pattern = Expression(action.pattern, literal=action.literal)
+        plan = await threads.run(_plan, action, cwd, budget)
+        search = LineSearch(pattern, action.ignore_case, MAX_RESULTS, budget, threads, identity)
+        found = await search.run(plan.portions)
+    except InvalidPattern as error:
+        raise invalid_pattern("pattern", action.pattern, error) from error
+    except RipgrepFailed as error:
+        raise FileActionError("io_error", str(error)) from error
     return await threads.run(_answer, action, plan, found)
 
 
-def _plan(action: GrepAction, cwd: str, budget: Budget, ripgrep: str | None) -> _Plan:
+def check_numbers(action: GrepAction) -> None:
+    """Check the numbers of a grep action.
+
+    Raises:
+        FileActionError: one is out of range.
+    """
     in_range("offset", action.offset, 0)
     in_range("limit", action.limit, 1, MAX_LIMIT)
     in_range("context", action.context, 0, MAX_CONTEXT)
     in_range("before", action.before or 0, 0, MAX_CONTEXT)
     in_range("after", action.after or 0, 0, MAX_CONTEXT)
-    pattern = _pattern(action)
+
+
+def checked_include(include: str) -> GlobPattern:
+    """Read the pattern that chooses files.
+
+    Raises:
+        FileActionError: it is not a pattern, or leads out of the directory.
+    """
+    glob = checked_glob(include, "include")
+    if glob.base.startswith("/") or ".." in glob.base.split("/"):
+        raise FileActionError(
+            "invalid_argument", "include is relative to path and cannot leave it. Change path instead."
+        )
+    return glob
+
+
+def _plan(action: GrepAction, cwd: str, budget: Budget) -> _Plan:
     path = resolved(cwd, action.path)
-    plan = _Plan(path, pattern, shutil.which(ripgrep) if ripgrep else None, [[os.fsencode(path)]])
     try:
         mode = os.stat(path).st_mode
         if stat.S_ISREG(mode):
             os.close(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC))
-            return plan
+            return _Plan(path, [[os.fsencode(path)]])
     except OSError as error:
         raise refusal(error, path) from error
     if not stat.S_ISDIR(mode):
         raise FileActionError(
             "not_a_file", f"{shown(path)} is neither a file nor a directory. Give one of these."
         )
-    return _with_files_below(plan, action, budget)
+    return _plan_directory(path, action, budget)
 
 
-def _pattern(action: GrepAction) -> SearchPattern:
-    try:
-        if action.literal:
-            return written_out(literal(action.pattern, ignore_case=action.ignore_case))
-        return written_out(parse(action.pattern, ignore_case=action.ignore_case))
-    except InvalidPattern as error:
-        raise invalid_pattern("pattern", action.pattern, error) from error
-
-
-def _with_files_below(plan: _Plan, action: GrepAction, budget: Budget) -> _Plan:
-    """List the files of a directory that are to be searched, by path."""
-    include = action.include if action.include is not None else "*"
-    glob = checked_glob(include, "include")
-    if glob.base.startswith("/") or ".." in glob.base.split("/"):
-        raise FileActionError(
-            "invalid_argument", "include is relative to path and cannot leave it. Change path instead."
-        )
-    root = resolved(plan.path, glob.base or ".")
+def _plan_directory(path: str, action: GrepAction, budget: Budget) -> _Plan:
+    """List the files of a directory to search, sorted by path."""
+    glob = checked_include("*" if action.include is None else action.include)
+    root = resolved(path, glob.base or ".")
     matcher = GlobMatcher(glob, hidden=action.hidden)
     walk = Walk(root, matcher, gitignore=action.respect_gitignore, budget=budget)
     names: list[bytes] = []
@@ -120,9 +121,9 @@ def _with_files_below(plan: _Plan, action: GrepAction, budget: Budget) -> _Plan:
         raise refusal(error, root) from error
     names.sort()
     start = os.fsencode(root.rstrip("/")) + b"/"
-    return dataclasses.replace(
-        plan,
-        portions=portioned([start + name for name in names[:_MAX_FILES]]),
+    return _Plan(
+        path,
+        portioned([start + name for name in names[:_MAX_FILES]]),
         skipped=walk.skipped,
         ignored=walk.ignored,
         incomplete=walk.incomplete or len(names) > _MAX_FILES,
@@ -130,35 +131,46 @@ def _with_files_below(plan: _Plan, action: GrepAction, budget: Budget) -> _Plan:
 
 
 def _answer(action: GrepAction, plan: _Plan, found: MatchedLines) -> GrepObservation:
-    matches, end = _page(action, found)
+    before, after = context_of(action)
     answer = GrepObservation(
         pattern=action.pattern,
         path=shown(plan.path),
-        matches=matches,
         total=found.total,
         files=len(found.files),
-        next_offset=end if action.offset < end < found.total else None,
         incomplete=found.incomplete or plan.incomplete,
         skipped=plan.skipped + found.unreadable,
         binary=found.binary,
     )
-    return msgspec.structs.replace(answer, content=grep_text(answer, action.offset, ignored=plan.ignored))
+    places = found.page(action.offset, action.limit)
+    return with_page(
+        answer, action.offset, excerpts(places, before=before, after=after), ignored=plan.ignored
+    )
 
 
-def _page(action: GrepAction, found: MatchedLines) -> tuple[list[GrepMatch], int]:
-    """The lines of one page, and the number of the line after it."""
-    before = action.context if action.before is None else action.before
-    after = action.context if action.after is None else action.after
+def context_of(action: GrepAction) -> tuple[int, int]:
+    """How many lines to show before and after a match."""
+    return (
+        action.context if action.before is None else action.before,
+        action.context if action.after is None else action.after,
+    )
+
+
+def with_page(
+    answer: GrepObservation, offset: int, found: Iterable[GrepMatch | None], *, ignored: int = 0
+) -> GrepObservation:
+    """Add the matches that fit on a page, without those that are `None`, and the text for a model."""
     matches: list[GrepMatch] = []
-    end, size = action.offset, 0
-    for match in excerpts(found.page(action.offset, action.limit), before=before, after=after):
+    end, size = offset, 0
+    for match in found:
         end += 1
         if match is not None:
             matches.append(match)
             size += len(match.path) + len(match.text) + sum(map(len, match.before + match.after))
         if size > _MAX_PAGE:
             break
-    return matches, end
+    next_offset = end if offset < end < answer.total else None
+    answer = msgspec.structs.replace(answer, matches=matches, next_offset=next_offset)
+    return msgspec.structs.replace(answer, content=grep_text(answer, offset, ignored=ignored))
 
 
 #: A longer line is cut around its match.
@@ -220,8 +232,8 @@ def _excerpt(descriptor: int, path: bytes, hit: Hit, before: int, after: int) ->
 def clipped(data: bytes, at: int, *, starts: bool = True, ends: bool = True, first: bool = False) -> str:
     """A line, or the part of it around `at` when it is long.
 
-    `starts` and `ends` tell whether the data has the line's start and end, `first` whether a byte order
-    mark may stand there.
+    `starts` and `ends`: whether the data has the line's start and end. `first`: whether it may begin with a
+    byte order mark.
     """
     if ends:
         data = data.removesuffix(b"\r")

@@ -12,19 +12,19 @@ from collections.abc import Iterator
 from glovebox.box.files.search.glob_pattern import GlobMatcher, State, component_regex
 
 _MAX_IGNORE_FILE = 1_000_000
-#: Not files but views of the running system, some of which never end. Who wants them names them.
+#: Not files but views of the running system, some of which never end. They are entered only by name.
 _NOT_ON_DISK = frozenset({"proc", "sys", "dev"})
 
 
 class Budget:
-    """How long a search may take; anyone may end it early."""
+    """How long a search may take, unless it is cancelled."""
 
     def __init__(self, seconds: float) -> None:
         self._end = time.monotonic() + seconds
         self._cancelled = False
 
     def cancel(self) -> None:
-        """Spend all that is left."""
+        """End the search early."""
         self._cancelled = True
 
     @property
@@ -99,7 +99,7 @@ class Walk:
     def _matches(
         self, here: _Directory, entries: list[os.DirEntry[str]], stack: list[_Directory]
     ) -> Iterator[tuple[str, os.DirEntry[str]]]:
-        """Yield what matches in one directory and put what is to be entered on the stack."""
+        """Yield the matches in one directory, and put directories to enter on the stack."""
         files = self._matcher.leaf(here.state, directories=False)
         directories = self._matcher.leaf(here.state, directories=True)
         for entry in entries:
@@ -286,7 +286,7 @@ class IgnoreFile:
 
     def __init__(self, rules: list[Rule]) -> None:
         self._rules = [(rule, re.compile(rule.regex, re.DOTALL).fullmatch) for rule in reversed(rules)]
-        # Nearly every path is matched by no rule: one question each for its name and its path tells.
+        # Nearly every path is matched by no rule: one expression each for names and paths finds that out.
         self._any_name = _any([rule.regex for rule in rules if not rule.anchored])
         self._any_path = _any([rule.regex for rule in rules if rule.anchored])
 

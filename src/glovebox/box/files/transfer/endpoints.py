@@ -7,6 +7,7 @@ import contextlib
 import logging
 import math
 import os
+from collections.abc import AsyncGenerator
 from typing import Any
 from urllib.parse import quote
 
@@ -15,11 +16,11 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from glovebox.box.files.disk.safe_directory import UnpackLimits
+from glovebox.archives.zip_records import UnpackLimits
 from glovebox.box.files.transfer.uploads import FileParts, Piece, Upload
 from glovebox.box.files.transfer.zip_stream import ZipStream, open_archive
 from glovebox.box.threads import Threads
-from glovebox.errors import RequestError, TooDeep, TooLarge, TransferError
+from glovebox.errors import GloveboxError, RequestError, TooDeep, TooLarge, TransferError
 from glovebox.http.endpoints import FAILED, INVALID, UNEXPECTED, Endpoint, Parameter, Reply
 from glovebox.http.requests import NOT_BOOLEAN, boolean, decode_json
 from glovebox.http.responses import (
@@ -92,7 +93,7 @@ class Transfer:
         try:
             filename = await self._receive(request, FileParts(content_type, "file"), upload)
         except ClientDisconnect:
-            return Response(status_code=400)  # nobody is there to read it
+            return Response(status_code=400)  # which the client does not read
         except (RequestError, TransferError) as error:
             return error_response(_status(error), error)
         except OSError as error:
@@ -145,7 +146,8 @@ class Transfer:
             return error_response(500, error)
         except OSError as error:
             return error_response(500, TransferError(str(error)))
-        return _ArchiveResponse(archive, os.path.basename(path) + ".zip", self._threads)
+        pieces = _pieces(archive, self._threads)
+        return ArchiveResponse(pieces, os.path.basename(path) + ".zip", archive.size)
 
     async def list_files(self, request: Request) -> Response:
         """The names in a directory."""
@@ -159,48 +161,49 @@ class Transfer:
         return json_response(await self._threads.run(list_directory, directory))
 
 
-class _ArchiveResponse(Response):
-    """An archive that is made as fast as it is taken.
+async def _pieces(archive: ZipStream, threads: Threads) -> AsyncGenerator[bytes, None]:
+    """The pieces of an archive; between two of them no thread is held."""
+    try:
+        while piece := await threads.run(archive.read):
+            yield piece
+    finally:
+        archive.close()
 
-    Between two pieces no thread is held. If a file changes so that the announced length cannot be kept,
-    the connection is cut, which the reader notices; a cut archive is never passed off as a whole one.
+
+class ArchiveResponse(Response):
+    """An archive that is made as fast as it is sent.
+
+    If it cannot be finished, or not with the announced `size`, the connection is cut: the reader notices.
     """
 
     media_type = "application/zip"
 
-    def __init__(self, archive: ZipStream, filename: str, threads: Threads) -> None:
-        self._archive = archive
-        self._threads = threads
+    def __init__(self, pieces: AsyncGenerator[bytes, None], filename: str, size: int | None = None) -> None:
+        self._pieces = pieces
         self.status_code = 200
         self.background = None
-        self.init_headers(
-            {
-                "Content-Disposition": attachment(filename),
-                "Content-Length": str(archive.size),
-            }
-        )
+        length = {} if size is None else {"Content-Length": str(size)}
+        self.init_headers({"Content-Disposition": _attachment(filename), **length})
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
-        if scope["method"] == "HEAD":
-            await send({"type": "http.response.body", "body": b""})
-            return
         gone = asyncio.ensure_future(disconnected(receive))
         try:
-            while not gone.done():
-                piece = await self._threads.run(self._archive.read)
-                await send({"type": "http.response.body", "body": piece, "more_body": bool(piece)})
-                if not piece:
-                    break
-        except (OSError, TransferError) as error:
+            async with contextlib.aclosing(self._pieces) as pieces:
+                if scope["method"] != "HEAD":
+                    async for piece in pieces:
+                        if gone.done():
+                            return
+                        await send({"type": "http.response.body", "body": piece, "more_body": True})
+            await send({"type": "http.response.body", "body": b""})
+        except GloveboxError as error:
             # Returning without the rest makes the server close the connection.
             log.warning("A download was broken off: %s", error)
         finally:
             gone.cancel()
-            self._archive.close()
 
 
-def attachment(filename: str) -> str:
+def _attachment(filename: str) -> str:
     """A Content-Disposition that offers a file name, in the long form where the short one cannot say it."""
     quoted = quote(filename)
     if quoted == filename:
@@ -230,7 +233,7 @@ def _list_path(body: bytes) -> str | None:
 
 
 def _announced(request: Request) -> int:
-    """The length of the body as far as the request tells it."""
+    """The announced length of the body, 0 if there is none."""
     with contextlib.suppress(ValueError):
         return int(request.headers.get("content-length", "0"))
     return 0

@@ -1,4 +1,4 @@
-"""Receiving an uploaded file: written beside its place as it comes, then put there or unpacked."""
+"""Receives an uploaded file: written beside its place as it comes, then put there or unpacked."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from typing import NamedTuple
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 
+from glovebox.archives.safe_directory import Draft, SafeDirectory
+from glovebox.archives.zip_records import UnpackLimits
 from glovebox.box.credentials import own_rights
-from glovebox.box.files.disk.safe_directory import Draft, Landing, UnpackLimits, upload_parts
 from glovebox.errors import BadArchive, RequestError, TooLarge, TransferError
 
 
@@ -44,7 +45,7 @@ class Upload:
         self._max_bytes = max_bytes
         self._limits = limits
         self._lock = threading.Lock()
-        self._landing: Landing | None = None
+        self._target: SafeDirectory | None = None
         self._draft: Draft | None = None
         self._failure: OSError | TransferError | None = None
         self._filename: str | None = None
@@ -85,14 +86,14 @@ class Upload:
             self.discard()
 
     def discard(self) -> None:
-        """Leave no trace of what is not in its place."""
+        """Remove what is not in its place."""
         self.closed = True
         if self._lock.acquire(blocking=False):
             try:
                 if self._draft is not None:
                     self._draft.discard()
-                if self._landing is not None:
-                    self._landing.close()
+                if self._target is not None:
+                    self._target.close()
             finally:
                 self._lock.release()
 
@@ -121,9 +122,9 @@ class Upload:
             self._failure = error
 
     def _open(self, filename: str) -> Draft:
-        if self._landing is None:
+        if self._target is None:
             try:
-                self._landing = Landing(self._destination)
+                self._target = SafeDirectory(self._destination)
             except NotADirectoryError as error:
                 if error.filename != self._destination or not os.path.exists(self._destination):
                     raise
@@ -132,31 +133,49 @@ class Upload:
                 ) from error
         if self._recursive and not filename.endswith(".zip"):
             raise TransferError("400: Recursive uploads must be zip files")
-        return self._landing.file(upload_parts(filename))
+        return self._target.file(_upload_parts(filename))
 
     def _place(self) -> None:
         if self._failure is not None:
             raise self._failure
         assert self._draft is not None
-        assert self._landing is not None
+        assert self._target is not None
         if not self._draft.path.endswith(".zip"):
             self._draft.commit()
             return
-        with own_rights():
-            from glovebox.box.files.transfer.unzip import (  # the decoders are only loaded for an archive
-                is_archive,
-                unpack,
-            )
+        with own_rights():  # the decoders are only loaded for an archive
+            from glovebox.archives.unzip import is_archive, unpack
 
         self._draft.file.flush()
         try:
             if not is_archive(self._draft.file):
                 raise BadArchive(f"{self._draft.path} is not a zip file")
-            unpack(self._draft.file, self._landing, self._limits, abandoned=lambda: self.closed)
+            unpack(self._draft.file, self._target, self._limits, abandoned=lambda: self.closed)
         except (TransferError, OSError):
             if not self.closed:
                 self._draft.commit()
             raise
+
+
+def _upload_parts(name: str) -> tuple[str, ...]:
+    """The components of an uploaded file's name; `..` and a leading `/` cannot climb out.
+
+    Raises:
+        TransferError: nothing is left that could be a file's name.
+    """
+    if not name:
+        raise TransferError("File name must not be empty")
+    if "\0" in name or "\\" in name:
+        raise TransferError(f"File name must not contain NUL or a backslash: {name!r}")
+    parts: list[str] = []
+    for part in name.split("/"):
+        if part == "..":
+            del parts[-1:]
+        elif part not in ("", "."):
+            parts.append(part)
+    if not parts or name.endswith(("/", "/.", "/..")):
+        raise TransferError(f"File name must name a file: {name!r}")
+    return tuple(parts)
 
 
 MAX_PARTS = 1000
@@ -215,7 +234,7 @@ class FileParts:
         return pieces
 
     def finish(self) -> None:
-        """Say that nothing more comes."""
+        """Check that the body is complete."""
         if not self._ended and not self._empty:
             raise RequestError(_MALFORMED)
 

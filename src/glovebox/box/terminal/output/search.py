@@ -1,26 +1,22 @@
-"""Searching a command's raw output line by line; and lines of raw output as plain text.
+"""Searches a command's raw output line by line, and turns lines of raw output into plain text.
 
-A regular expression can take for ever (`(a+)+$` on a few dozen letters), and Python's own cannot be stopped:
-it holds the interpreter's lock, so that a thread which tried would stop the whole server. To refuse nested
-repeats is not enough, as `.*a.*b.*c` on one long line is as bad, and would refuse much that is harmless. So
-regular expressions are matched in a process of their own that the kernel ends when its time is over, whether
-or not the server is still there. The answer is what was found before the block (64 kB) it was busy with. What
-remains: until the deadline, such an expression keeps one core busy. Plain text needs no process, and time in
-proportion to the output.
+Regular expressions are matched by ripgrep, whose time grows with the output only.
 """
 
 from __future__ import annotations
 
-import contextlib
 import re
 import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+import msgspec
+
+from glovebox.box.ripgrep import Expression, InvalidPattern, RipgrepFailed, ripgrep
 from glovebox.box.terminal.output.buffer import COLUMNS
 from glovebox.box.terminal.output.rendering import render
+from glovebox.json_codec import json_decoder
 
 #: Output is looked at in blocks of this size, in whatever pieces it comes: the answer depends on bytes only.
 BLOCK = 65_536
@@ -36,37 +32,18 @@ _COLOUR = re.compile(rb"\x1b\[[0-9;:]*m")
 _CONTROLS = bytes(code for code in (*range(32), 127) if code not in b"\t\r\n")
 _CONTROL = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\r(?!\r*\Z)")
 
-#: Reads the expression, then lines in batches; answers with the index, start and end of each match.
-_MATCHER = """
-import re, signal, sys
-signal.signal(signal.SIGALRM, signal.SIG_DFL)
-signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGALRM])
-signal.setitimer(signal.ITIMER_REAL, float(sys.argv[1]))
-def batches():
-    while size := sys.stdin.buffer.readline():
-        yield sys.stdin.buffer.read(int(size)).decode("utf-8", "surrogatepass")
-def answer(text):
-    sys.stdout.buffer.write(text.encode("utf-8", "replace").replace(b"\\n", b" ") + b"\\n")
-    sys.stdout.buffer.flush()
-texts = batches()
-try:
-    search = re.compile(next(texts), int(sys.argv[2])).search
-except re.error as error:
-    sys.exit(answer(f"{error.msg} at position {error.pos}" if error.pos is not None else error.msg))
-except (OverflowError, RecursionError) as error:
-    sys.exit(answer(f"too large: {error}"))
-answer("")
-for text in texts:
-    found = ((index, search(line)) for index, line in enumerate(text.split("\\n")))
-    answer(" ".join(f"{index},{match.start()},{match.end()}" for index, match in found if match))
-"""
+#: How many blocks ripgrep gets at once.
+_REGEX_BLOCKS = 4
+_SECONDS_TO_COMPILE = 5.0
+_REGEX_OPTIONS = ("--no-config", "--json", "--text", "--encoding=none")
+_ERROR_STATUS = 2
 
 #: Which of some lines match, and where: index, start, end.
 _Hits = list[tuple[int, int, int]]
 
 
 class SearchError(ValueError):
-    """What was to be searched for makes no sense; says why, and at which position if there is one."""
+    """The query cannot be searched for; the text says why, and at which position if there is one."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +60,7 @@ class Match:
 
 @dataclass(frozen=True)
 class SearchMatches:
-    """The matches that were asked for."""
+    """The first matches, and how many there are."""
 
     matches: list[Match]
     #: How many lines match, shown or not.
@@ -108,7 +85,7 @@ def search(
     """The first `limit` matching lines of those that begin at byte `start` or later.
 
     It takes no longer than about `deadline` seconds. Lines are searched as they are shown: without colours,
-    and with what remains of a progress bar.
+    and with the last state of a progress bar.
 
     Raises:
         SearchError: the query is empty, too long, or not a regular expression.
@@ -116,84 +93,96 @@ def search(
     if not query or len(query) > _LONGEST_QUERY:
         raise SearchError(f"a query has 1 to {_LONGEST_QUERY} characters, not {len(query)}")
     end = time.monotonic() + deadline
-    flags = re.IGNORECASE if ignore_case else re.NOFLAG
     found = _Finder(context, limit, start)
-    with contextlib.ExitStack() as stack:
-        find: Callable[[list[str]], _Hits]
-        if regex:
-            find = stack.enter_context(_Expression(query, flags, deadline)).find
-        else:
-            find = _Text(query, flags).find
-        try:
-            for batch in _batches(pieces):
-                texts = visible(batch.data)
-                found.add(batch, texts, find(texts))
-                if time.monotonic() > end:
-                    raise TimeoutError
-        except TimeoutError:
-            return found.found(complete=False)
+    matcher: _Text | _Regex = _Regex(query, ignore_case, end) if regex else _Text(query, ignore_case)
+    try:
+        for batch in _batches(pieces, BLOCK * (_REGEX_BLOCKS if regex else 1)):
+            texts = visible(batch.data)
+            found.add(batch, texts, matcher.find(texts))
+            if time.monotonic() > end:
+                raise TimeoutError
+    except TimeoutError:
+        return found.found(complete=False)
     return found.found(complete=True)
 
 
 class _Text:
-    """Plain text."""
+    """Finds plain text."""
 
-    def __init__(self, query: str, flags: re.RegexFlag) -> None:
-        self._search = re.compile(re.escape(query), flags).search
+    def __init__(self, query: str, ignore_case: bool) -> None:
+        self._search = re.compile(re.escape(query), re.IGNORECASE if ignore_case else re.NOFLAG).search
 
     def find(self, lines: list[str]) -> _Hits:
         found = ((index, self._search(line)) for index, line in enumerate(lines))
         return [(index, *match.span()) for index, match in found if match]
 
 
-class _Expression:
-    """A regular expression, matched by a process that ends with its time."""
+class _Span(msgspec.Struct):
+    start: int
+    end: int
 
-    def __init__(self, query: str, flags: re.RegexFlag, seconds: float) -> None:
-        self._query = query
-        # A timer that is set to nothing would never go off.
-        self._arguments = [str(max(seconds, 0.001)), str(flags.value)]
 
-    def __enter__(self) -> _Expression:
-        self._process = subprocess.Popen(
-            [sys.executable, "-I", "-S", "-c", _MATCHER, *self._arguments],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-        )
+class _Line(msgspec.Struct):
+    line_number: int | None = None
+    submatches: list[_Span] = []
+
+
+class _Message(msgspec.Struct):
+    """A message of ripgrep; those that are not about a match have no line number."""
+
+    type: str
+    data: _Line
+
+
+class _Regex:
+    """Finds what a regular expression matches, until its time is over."""
+
+    def __init__(self, query: str, ignore_case: bool, end: float) -> None:
+        self._end = end
+        self._decoder = json_decoder(_Message)
         try:
-            reason = self._ask(self._query)
-        except TimeoutError:
-            reason = ""  # which the first lines will find out again
-        if reason:
-            self.__exit__()
-            raise SearchError(f"not a regular expression: {reason}")
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._process.kill()
-        # Closing writes what a process that is gone did not take.
-        with contextlib.suppress(BrokenPipeError):
-            self._process.communicate()
+            pattern = Expression(query)
+            case = "--ignore-case" if ignore_case else "--case-sensitive"
+            self._command = [ripgrep(), *_REGEX_OPTIONS, case, "-e", pattern.text, "--", "-"]
+            checked = self._run(b"", _SECONDS_TO_COMPILE)
+            if checked.returncode == _ERROR_STATUS:
+                raise pattern.error(checked.stderr.decode("utf-8", "replace"))
+        except InvalidPattern as error:
+            place = "" if error.position is None else f" at position {error.position}"
+            raise SearchError(f"not a regular expression: {error.reason}{place}") from error
+        except RipgrepFailed as error:
+            raise SearchError(str(error)) from error
+        except TimeoutError as error:
+            raise SearchError("the regular expression is too large") from error
 
     def find(self, lines: list[str]) -> _Hits:
-        reply = self._ask("\n".join(line[:_REGEX_WITHIN] for line in lines))
-        hits = (hit.split(",") for hit in reply.split())
-        return [(int(index), int(start), int(end)) for index, start, end in hits]
+        data = [line[:_REGEX_WITHIN].encode("utf-8", "replace") for line in lines]
+        printed = self._run(b"\n".join(data), self._end - time.monotonic()).stdout
+        hits: _Hits = []
+        for message in map(self._decoder.decode, printed.splitlines()):
+            if message.type == "match" and message.data.line_number is not None:
+                index = message.data.line_number - 1
+                start, end = _span(message.data.submatches)
+                hits.append((index, _characters(data[index][:start]), _characters(data[index][:end])))
+        return hits
 
-    def _ask(self, text: str) -> str:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        data = text.encode("utf-8", "surrogatepass")
-        try:
-            self._process.stdin.write(b"%d\n" % len(data) + data)
-            self._process.stdin.flush()
-        except BrokenPipeError:
-            raise TimeoutError from None
-        reply = self._process.stdout.readline()
-        if not reply.endswith(b"\n"):
+    def _run(self, data: bytes, seconds: float) -> subprocess.CompletedProcess[bytes]:
+        if seconds <= 0:
             raise TimeoutError
-        return reply.decode().rstrip("\n")
+        try:
+            return subprocess.run(
+                self._command, input=data, capture_output=True, timeout=seconds, check=False, cwd="/", env={}
+            )
+        except subprocess.TimeoutExpired:
+            raise TimeoutError from None
+
+
+def _characters(data: bytes) -> int:
+    return len(data.decode("utf-8", "ignore"))
+
+
+def _span(matches: list[_Span]) -> tuple[int, int]:
+    return (matches[0].start, matches[0].end) if matches else (0, 0)
 
 
 class _Finder:
@@ -212,7 +201,6 @@ class _Finder:
         self._matched = False
 
     def add(self, batch: _Batch, texts: list[str], hits: _Hits) -> None:
-        """Take note of some lines and of those that match."""
         shown = [shorten(text, SHOWN) for text in texts]
         if batch.continued:
             near = self._recent[:-1]  # the last is the line itself
@@ -261,11 +249,11 @@ class _Batch:
     continued: bool
 
 
-def _batches(pieces: Iterable[bytes]) -> Iterator[_Batch]:
+def _batches(pieces: Iterable[bytes], size: int) -> Iterator[_Batch]:
     held = bytearray()
     number, offset = 1, 0
     dropped = 0  # how much of a line that is searched in parts is not held any more
-    for block in blocks(pieces):
+    for block in blocks(pieces, size):
         held += block
         if dropped and (end := held.find(b"\n") + 1):
             yield _Batch(bytes(held[:end]), number, offset, continued=True)
@@ -299,14 +287,14 @@ def shorten(text: str, limit: int, start: int = 0, end: int = 0) -> str:
     return before + text[left + len(before) : right - len(after)] + after
 
 
-def blocks(pieces: Iterable[bytes]) -> Iterator[bytes]:
+def blocks(pieces: Iterable[bytes], size: int = BLOCK) -> Iterator[bytes]:
     """The same bytes in blocks of one size, but for the last."""
     held = bytearray()
     for piece in pieces:
         held += piece
-        while len(held) >= BLOCK:
-            yield bytes(held[:BLOCK])
-            del held[:BLOCK]
+        while len(held) >= size:
+            yield bytes(held[:size])
+            del held[:size]
     if held:
         yield bytes(held)
 
@@ -326,5 +314,5 @@ def without_colours(data: bytes) -> bytes:
 
 
 def still(line: bytes) -> bytes:
-    """What is to be seen of one line; a screen of one row leaves no other to move to."""
+    """The visible text of one line, drawn on a screen of one row."""
     return " ".join(render(line.rstrip(b"\r"), rows=1, columns=COLUMNS)).encode()

@@ -23,7 +23,6 @@ _CHROMIUM = ("chromium", "chromium-browser", "google-chrome-stable", "google-chr
 _OPTIONAL = (
     ("git", "--version", "Changes and repositories cannot be told of. Install git."),
     ("tmux", "-V", "Shells cannot be held by tmux (--terminal tmux). Install tmux if you want that."),
-    ("rg", "--version", "Searching files is slower. Install ripgrep."),
 )
 
 

@@ -1,8 +1,8 @@
-"""Unpacking a zip archive into a directory without believing what it says.
+"""Unpacks zip archives into a directory without trusting them. Blocks.
 
-Entries with an absolute name or `..` in it are left out, as are symbolic links and other special files.
-Sizes are counted while inflating. Only stored and deflated entries are taken: the decoders of other
-methods cannot be asked for a bounded piece. The executable bit is restored, other modes are not.
+Entries with an absolute name or `..` in it are left out or refused, as are symbolic links and other special
+files. Sizes are counted while inflating. Only stored and deflated entries are taken: the decoders of other
+methods cannot be made to return a bounded piece. The executable bit is restored, other modes are not.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator
 from typing import BinaryIO
 
-from glovebox.archives.zip_reader import checked_listing, headers, portions
-from glovebox.archives.zip_records import UTF8_NAME
-from glovebox.box.files.disk.safe_directory import Landing, UnpackLimits
+from glovebox.archives.safe_directory import SafeDirectory
+from glovebox.archives.zip_reader import BROKEN, checked_listing, headers, portions
+from glovebox.archives.zip_records import CHECKSUM_FOLLOWS, UTF8_NAME, UnpackLimits
 from glovebox.errors import BadArchive
 
 log = logging.getLogger(__name__)
@@ -31,48 +31,55 @@ _ENCRYPTED = 0x1
 _HEADER = struct.Struct("<8x2H12xLH")
 _NAME_AT = 46
 _UNIX = 3
-#: What the standard library raises on archives that are damaged or made to harm.
-_BROKEN = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, RuntimeError, ValueError)
 
 
 def is_archive(file: BinaryIO) -> bool:
     """Whether the file can be a zip archive."""
     try:
         return zipfile.is_zipfile(file)
-    except _BROKEN:
+    except BROKEN:
         return False
 
 
 def unpack(
-    file: BinaryIO, landing: Landing, limits: UnpackLimits, *, abandoned: Callable[[], bool] = lambda: False
+    file: BinaryIO,
+    target: SafeDirectory,
+    limits: UnpackLimits,
+    *,
+    strict: bool = False,
+    on_file: Callable[[tuple[str, ...]], None] = lambda parts: None,
+    abandoned: Callable[[], bool] = lambda: False,
 ) -> int:
     """Unpack a zip archive and return how many files it had; entries that came before a failure stay.
 
-    `abandoned` is asked every now and then whether anybody still wants it.
+    With `strict`, entries that must not be unpacked are an error, else they are left out. `on_file` is called
+    for each file with the components of its name, and `abandoned` now and then to ask whether to give up.
 
     Raises:
         BadArchive: it is damaged, encrypted, or becomes too large.
         TransferError: an entry's place is outside, by a link that was there before.
         OSError: a file could not be written.
     """
-    unpacking = _Unpacking(landing, limits, file.seek(0, 2), abandoned)
+    unpacking = _Unpacking(target, limits, file.seek(0, 2), strict, on_file, abandoned)
     try:
         listing = checked_listing(file, limits.max_entries, limits.max_listed)
         _check(headers(file, listing), limits)
         for archive in portions(file, listing):
             with archive:
                 unpacking.take_all(file, archive)
-    except _BROKEN as error:
+    except BROKEN as error:
         raise BadArchive(f"The archive is damaged: {error}") from error
     if unpacking.skipped:
         log.warning("%d entries of an archive were left out (outside, or links)", unpacking.skipped)
     return unpacking.files
 
 
-def entry_parts(name: str) -> tuple[str, ...] | None:
+def _parts(entry: zipfile.ZipInfo, mode: int) -> tuple[str, ...] | None:
     """The components of an entry's name, or None if it must not be unpacked."""
-    parts = name.split("/")
-    if name.startswith("/") or ".." in parts:
+    parts = entry.filename.split("/")
+    if entry.filename.startswith("/") or ".." in parts:
+        return None
+    if stat.S_IFMT(mode) not in (0, stat.S_IFREG, stat.S_IFDIR):
         return None
     return tuple(part for part in parts if part not in ("", ".")) or None
 
@@ -102,12 +109,20 @@ class _Unpacking:
     """One archive on its way to the disk."""
 
     def __init__(
-        self, landing: Landing, limits: UnpackLimits, size: int, abandoned: Callable[[], bool]
+        self,
+        target: SafeDirectory,
+        limits: UnpackLimits,
+        size: int,
+        strict: bool,
+        on_file: Callable[[tuple[str, ...]], None],
+        abandoned: Callable[[], bool],
     ) -> None:
-        self._abandoned = abandoned
-        self._landing = landing
+        self._target = target
         self._limits = limits
         self._suspicious = max(limits.unsuspicious_bytes, size * limits.max_ratio)
+        self._strict = strict
+        self._on_file = on_file
+        self._abandoned = abandoned
         self._bytes = 0
         self.files = 0
         self.skipped = 0
@@ -116,21 +131,24 @@ class _Unpacking:
         """Unpack all entries of an archive, or of a portion of it."""
         entries = archive.infolist()
         self._archive = archive
-        self._small = SmallEntries(file, entries, archive.start_dir)
+        self._small = _SmallEntries(file, entries, archive.start_dir)
         for entry in entries:
             self._take(entry)
 
     def _take(self, entry: zipfile.ZipInfo) -> None:
         self._count(0)
-        parts = entry_parts(entry.filename)
         mode = entry.external_attr >> 16 if entry.create_system == _UNIX else 0
-        if parts is None or stat.S_IFMT(mode) not in (0, stat.S_IFREG, stat.S_IFDIR):
+        parts = _parts(entry, mode)
+        if parts is None:
+            if self._strict:
+                raise BadArchive(f"{entry.filename!r} in the archive must not be unpacked")
             self.skipped += 1
         elif entry.is_dir():
-            self._landing.directory(parts)
+            self._target.directory(parts)
         else:
             self._put(entry, parts, executable=bool(mode & stat.S_IXUSR))
             self.files += 1
+            self._on_file(parts)
 
     def _put(self, entry: zipfile.ZipInfo, parts: tuple[str, ...], *, executable: bool) -> None:
         content = self._small.content(entry)
@@ -138,11 +156,11 @@ class _Unpacking:
             self._inflate(entry, parts, executable=executable)
         else:
             self._count(len(content))
-            self._landing.put(parts, content, executable=executable)
+            self._target.put(parts, content, executable=executable)
 
     def _inflate(self, entry: zipfile.ZipInfo, parts: tuple[str, ...], *, executable: bool) -> None:
         with self._archive.open(entry) as source:
-            draft = self._landing.file(parts, executable=executable, make_directories=True)
+            draft = self._target.file(parts, executable=executable, make_directories=True)
             try:
                 while piece := source.read(_PIECE):
                     self._count(len(piece))
@@ -158,20 +176,20 @@ class _Unpacking:
         if self._bytes > self._limits.max_bytes:
             raise BadArchive(f"The archive unpacks to more than {self._limits.max_bytes} bytes")
         if self._bytes > self._suspicious:
-            raise BadArchive(f"The archive unpacks to more than {self._limits.max_ratio} times its size")
+            times = self._limits.max_ratio
+            raise BadArchive(f"The archive becomes too large: it unpacks to more than {times} times its size")
 
 
-#: Larger entries are not for here, neither as they are nor as they become.
+#: Entries up to this size, packed and unpacked, are read many at a time.
 SMALL = 256 << 10
 
 _WINDOW = 1 << 20
 _LOCAL = struct.Struct("<4s2xH18x2H")
 #: How hard it was compressed, that sizes follow the data, that the name is UTF-8: they change nothing here.
-_USUAL_FLAGS = 0x0006 | 0x0008 | 0x0800
-_UTF8_NAME = 0x0800
+_USUAL_FLAGS = 0x0006 | CHECKSUM_FOLLOWS | UTF8_NAME
 
 
-class SmallEntries:
+class _SmallEntries:
     """Reads forward through an archive, in steps that hold many entries."""
 
     def __init__(self, file: BinaryIO, entries: Iterable[zipfile.ZipInfo], end: int) -> None:
@@ -179,14 +197,14 @@ class SmallEntries:
         self._file = file
         self._window = b""
         self._start = 0
-        #: By where entries begin, where they have to end: those that overlap are not usual.
+        #: Where each entry that begins at an offset has to end: `ZipFile` refuses those that overlap.
         self._ends: dict[int, int] = {}
         for offset in sorted((entry.header_offset for entry in entries), reverse=True):
             self._ends[offset] = end
             end = offset
 
     def content(self, entry: zipfile.ZipInfo) -> bytes | None:
-        """What the entry holds, checked; None if that is for others to find out."""
+        """The content of an entry, checked; None if `ZipFile` has to read it, or to say what is wrong."""
         offset, length, size = entry.header_offset, entry.compress_size, entry.file_size
         if length > SMALL or size > SMALL or entry.flag_bits & ~_USUAL_FLAGS:
             return None
@@ -216,9 +234,9 @@ class SmallEntries:
 
 
 def _small_name(entry: zipfile.ZipInfo, flags: int) -> bytes | None:
-    """How an entry with these flags has to be called where its data are."""
+    """The name that an entry with these flags has in the header before its data."""
     try:
-        return entry.orig_filename.encode("utf-8" if flags & _UTF8_NAME else "cp437")
+        return entry.orig_filename.encode("utf-8" if flags & UTF8_NAME else "cp437")
     except UnicodeEncodeError:
         return None
 

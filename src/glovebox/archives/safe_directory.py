@@ -1,4 +1,4 @@
-"""Putting files below a directory and nowhere else.
+"""Puts files below a directory and nowhere else.
 
 Every name is taken relative to the directory. It is walked with directory descriptors that do not follow
 symbolic links, so neither a name nor a link, planted before or swapped in meanwhile, leads outside. A link
@@ -13,10 +13,8 @@ import os
 import secrets
 import stat
 from types import TracebackType
-from typing import BinaryIO, NamedTuple, Self
+from typing import BinaryIO, Self
 
-from glovebox.archives.zip_records import MOST_ENTRIES, MOST_LISTED
-from glovebox.box.files.disk.atomic import write_all
 from glovebox.errors import TransferError
 
 #: Starts the name of a file that is still being written.
@@ -27,50 +25,21 @@ _DIRECTORY = os.O_DIRECTORY | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
 _NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-def upload_parts(name: str) -> tuple[str, ...]:
-    """The components of an uploaded file's name; `..` and a leading `/` cannot climb out.
-
-    Raises:
-        TransferError: nothing is left that could be a file's name.
-    """
-    if not name:
-        raise TransferError("File name must not be empty")
-    if "\0" in name or "\\" in name:
-        raise TransferError(f"File name must not contain NUL or a backslash: {name!r}")
-    parts: list[str] = []
-    for part in name.split("/"):
-        if part == "..":
-            del parts[-1:]
-        elif part not in ("", "."):
-            parts.append(part)
-    if not parts or name.endswith(("/", "/.", "/..")):
-        raise TransferError(f"File name must name a file: {name!r}")
-    return tuple(parts)
-
-
 def named(error: OSError, path: str) -> OSError:
-    """The same error, told about the path a caller knows."""
+    """The same error with the path that the caller knows."""
     code = error.errno or errno.EIO
     return OSError(code, os.strerror(code), path)
 
 
-class UnpackLimits(NamedTuple):
-    """How much an archive may become."""
+class SafeDirectory:
+    """A directory that files are put into; it is made if it is missing.
 
-    max_bytes: int = 16 << 30
-    max_entries: int = MOST_ENTRIES
-    #: How long the list of its entries may be.
-    max_listed: int = MOST_LISTED
-    #: An honest archive of this size or less may be compressed as far as it goes.
-    unsuspicious_bytes: int = 100 << 20
-    max_ratio: int = 1000
+    With `inherit`, a file that replaces another gets its owner and mode.
+    """
 
-
-class Landing:
-    """A directory that files are put into; it is made if it is missing."""
-
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, *, inherit: bool = True) -> None:
         self.path = path
+        self._inherit = inherit
         if "\0" in path:
             raise TransferError(f"Destination must not contain NUL: {path!r}")
         if not os.path.exists(path):
@@ -78,7 +47,7 @@ class Landing:
         self._root = os.open(path, _DIRECTORY)
         self._real = os.path.realpath(path)
         self._token = secrets.token_hex(8)
-        # Archives name file after file of the same directory.
+        # Archives list file after file of the same directory.
         self._last: tuple[tuple[str, ...], int] | None = None
 
     def __enter__(self) -> Self:
@@ -90,7 +59,6 @@ class Landing:
         self.close()
 
     def close(self) -> None:
-        """Let go of the directory."""
         self._forget()
         if self._root >= 0:
             os.close(self._root)
@@ -99,7 +67,7 @@ class Landing:
     def file(
         self, parts: tuple[str, ...], *, executable: bool = False, make_directories: bool = False
     ) -> Draft:
-        """Begin a file; its directory must exist unless told to make it.
+        """Begin a file; its directory must exist, or is made with `make_directories`.
 
         Raises:
             OSError: as the system says, with the path of the file.
@@ -111,13 +79,13 @@ class Landing:
         except OSError as error:
             raise named(error, path) from error
         try:
-            return Draft(directory, parts[-1], path, executable=executable)
+            return Draft(directory, parts[-1], path, executable=executable, inherit=self._inherit)
         except (OSError, TransferError):
             os.close(directory)
             raise
 
     def put(self, parts: tuple[str, ...], content: bytes, *, executable: bool = False) -> None:
-        """A file of this content, in one go; what is missing above it is made.
+        """Write a whole file; missing directories above it are made.
 
         Raises:
             OSError: as the system says, with the path of the file.
@@ -140,8 +108,10 @@ class Landing:
         placed = False
         try:
             try:
-                write_all(descriptor, content)
-                if old is not None:
+                rest = memoryview(content)
+                while rest:  # the system may take less than it is given
+                    rest = rest[os.write(descriptor, rest) :]
+                if old is not None and self._inherit:
                     _inherit(descriptor, old)
             finally:
                 os.close(descriptor)
@@ -169,7 +139,7 @@ class Landing:
             self._last = None
 
     def _directory(self, parts: tuple[str, ...], make: bool) -> int:
-        """A descriptor that stays ours."""
+        """A descriptor that the caller must not close."""
         if not parts:
             return self._root
         if self._last is None or self._last[0] != parts:
@@ -208,8 +178,9 @@ class Landing:
 class Draft:
     """A file in the making, invisible under its name until it is committed."""
 
-    def __init__(self, directory: int, name: str, path: str, *, executable: bool) -> None:
+    def __init__(self, directory: int, name: str, path: str, *, executable: bool, inherit: bool) -> None:
         self.path = path
+        self._inherit = inherit
         self._name = name
         self._part = PART_PREFIX + secrets.token_hex(8)
         try:
@@ -227,7 +198,7 @@ class Draft:
         try:
             self.file.flush()
             old = _found(self._directory, self._name)
-            if old is not None:
+            if old is not None and self._inherit:
                 _inherit(self.file.fileno(), old)
             self.file.close()
             os.replace(self._part, self._name, src_dir_fd=self._directory, dst_dir_fd=self._directory)
@@ -251,7 +222,7 @@ class Draft:
 
 
 def _open_new(directory: int, name: str, executable: bool) -> int:
-    # The umask has its say, as for any file that is simply created.
+    # The umask applies, as to any file that is created.
     return os.open(name, _NEW, 0o777 if executable else 0o666, dir_fd=directory)
 
 
