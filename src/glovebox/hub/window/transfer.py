@@ -33,7 +33,7 @@ from glovebox.http.responses import (
 )
 from glovebox.http.sse import disconnected
 from glovebox.hub.window.archive import archive_of
-from glovebox.hub.window.directories import names
+from glovebox.hub.window.files import names
 from glovebox.hub.window.terminal import WindowTerminal
 from glovebox.hub.window.upload import hand_over
 from glovebox.hub.window_client import Hands, OrderRefused
