@@ -128,6 +128,8 @@ class LocalFiles:
         self._threads = threads
         self._owner = owner
         self._locks = PathLocks()
+        #: The real paths of those that are locked.
+        self._real: dict[str, str] = {}
 
     async def run(self, work: Callable[P, Coroutine[Any, Any, T]], *args: P.args, **kwargs: P.kwargs) -> T:
         assert self._threads is not None
@@ -138,8 +140,13 @@ class LocalFiles:
 
     @contextlib.asynccontextmanager
     async def lock(self, path: str) -> AsyncIterator[None]:
-        with self._locks.hold(os.path.realpath(path)):
-            yield
+        real = os.path.realpath(path)
+        with self._locks.hold(real):
+            self._real[path] = real
+            try:
+                yield
+            finally:
+                self._real.pop(path, None)
 
     async def stat(self, path: str, *, follow: bool = True) -> PathKind:
         mode = os.stat(path, follow_symlinks=follow).st_mode
@@ -158,7 +165,7 @@ class LocalFiles:
     async def replace(self, file: OpenFile, data: bytes) -> None:
         assert isinstance(file, LocalFile)
         assert file.data is not None
-        real = os.path.realpath(file.path)
+        real = self._real_path(file.path)
         atomic.replace(file.path, data, real=real, status=file.status, previous=file.data)
 
     async def splice(self, file: OpenFile, content: str, start: int | None, end: int | None) -> None:
@@ -173,11 +180,11 @@ class LocalFiles:
             yield new
             yield from pieces(old, resumed, index.size)
 
-        real = os.path.realpath(file.path)
+        real = self._real_path(file.path)
         atomic.rewrite(file.path, change, real=real, status=file.status, file=file.fd, size=index.size)
 
     async def create(self, path: str, data: bytes, *, exclusive: bool) -> None:
-        real = os.path.realpath(path)
+        real = self._real_path(path)
         if exclusive:
             if os.path.exists(path):  # some file systems cannot make this certain
                 raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
@@ -215,6 +222,9 @@ class LocalFiles:
 
     async def make_directory(self, path: str, *, parents: bool) -> bool:
         return make_directory(path, parents=parents)
+
+    def _real_path(self, path: str) -> str:
+        return self._real.get(path) or os.path.realpath(path)
 
 
 class PathLocks:
