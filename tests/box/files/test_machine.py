@@ -154,7 +154,7 @@ async def test_errors_of_the_editor_come_in_the_contracts_order(machine: Machine
     (tmp_path / "binary").write_bytes(bytes(range(256)) * 8)
     (tmp_path / "a.docx").touch()
     (tmp_path / "huge").write_bytes(b"a" * (11 << 20))
-    for place, command, fields, expected in [
+    cases: list[tuple[Path | str, str, dict[str, Any], str]] = [
         (missing, "str_replace", {}, f"The path {missing} does not exist. Please provide a valid path."),
         (missing, "explode", {}, f"The path {missing} does not exist. Please provide a valid path."),
         (missing, "insert", {"insert_line": 0, "new_str": "x"}, f"The path {missing} does not exist."),
@@ -180,7 +180,8 @@ async def test_errors_of_the_editor_come_in_the_contracts_order(machine: Machine
         (path, "str_replace", {"old_str": "a"}, "Multiple occurrences of old_str `a` in lines [1, 2]."),
         ("a.txt", "undo_edit", {}, f"starting with `/`. Maybe you meant {path}?"),
         ("no.txt", "view", {}, "The path should be an absolute path, starting with `/`."),
-    ]:  # fmt: skip
+    ]  # fmt: skip
+    for place, command, fields, expected in cases:
         answer = await machine.edit(place, command, **fields)
         assert answer.startswith("ERROR:\n")
         assert expected in answer, (place, command)

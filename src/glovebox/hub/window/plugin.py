@@ -11,8 +11,7 @@ from glovebox.box.files.actions.paths import PathActions
 from glovebox.box.plugin import Context, Plugin
 from glovebox.box.system.stats import LastAction, Stats
 from glovebox.http.endpoints import Endpoint, Socket
-from glovebox.hub.window.endpoints import ShellEndpoints
-from glovebox.hub.window.fallbacks import refusing_endpoints, refusing_handlers
+from glovebox.hub.window.endpoints import ShellEndpoints, refusing_endpoints, refusing_handlers
 from glovebox.hub.window.files import WindowFiles
 from glovebox.hub.window.search import WindowSearch
 from glovebox.hub.window.terminal import WindowTerminal
@@ -65,7 +64,6 @@ class WindowPlugin(Plugin):
         return {"id": window.id, "name": window.name, "status": window.status, "seen": window.seen}
 
     def handlers(self) -> Iterable[Handler]:
-        """What a window carries out."""
         return [
             self.terminal.run,
             *self._content.handlers(),
@@ -74,11 +72,11 @@ class WindowPlugin(Plugin):
         ]
 
     def refusals(self) -> Iterable[Handler]:
-        """Words for what a window cannot do."""
+        """Errors for actions that a window cannot carry out."""
         return refusing_handlers()
 
     def endpoints(self) -> Iterable[Endpoint | Socket]:
-        """Terminals, transfers, and words for what is missing."""
+        """Terminals, transfers, and errors for what is missing."""
         return [
             *ShellEndpoints(self.terminal, self._stats, self.context).endpoints(),
             *self._transfer.endpoints(),
@@ -86,9 +84,8 @@ class WindowPlugin(Plugin):
         ]
 
     def gauges(self) -> Mapping[str, float]:
-        """How many sessions there are."""
         return {"sessions": len(self.terminal.sessions())}
 
     def observers(self) -> Iterable[Observer]:
-        """Notes when the window was last asked for something."""
+        """Records when the last action was."""
         return (LastAction(self._stats),)
