@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import base64
-import contextlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from typing import Any, ParamSpec, TypeVar
 
 from glovebox.box.credentials import own_rights
 from glovebox.box.executor import Call, Handler
 from glovebox.box.files.disk.encoding import BINARY_FILE, is_binary, is_binary_name
 from glovebox.box.files.disk.lines import TooSlow, cut, shown, splice
-from glovebox.box.files.disk.path_errors import ChangedMeanwhile, FileActionError, resolve, too_large
+from glovebox.box.files.disk.path_errors import FileActionError, resolve, too_large
 from glovebox.box.files.editor.diff import unified
-from glovebox.box.files.editor.editor import ATTEMPTS, Editor, EditorCommand
+from glovebox.box.files.editor.editor import Editor, EditorCommand, retry_changed
 from glovebox.box.files.editor.history import KEEP_BYTES
 from glovebox.box.files.editor.messages import BinaryFile, EditorError, MissingPath, line_number
 from glovebox.box.machine import Files, OpenFile
@@ -26,6 +26,9 @@ from glovebox.protocol.observations import (
     FileReadObservation,
     FileWriteObservation,
 )
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 #: How much `read` answers with, unless a setting says otherwise.
 MAX_BYTES = 32 << 20
@@ -175,15 +178,11 @@ class FileActions:
         return f"data:{media};base64,{encoded.decode('ascii')}"
 
     async def _view(self, action: FileReadAction) -> FileReadObservation | ErrorObservation:
-        async def view() -> str:
-            return (await self._editor.view(action.path, action.view_range, text_only=True)).output
-
         try:
-            try:
-                content = await self._files.run(view)
-            except MissingPath:
-                await self._shell.settled()
-                content = await self._files.run(view)
+            viewed = await self._with_editor(
+                self._editor.view, action.path, action.view_range, text_only=True
+            )
+            content = viewed.output
         except BinaryFile:
             return ErrorObservation(content=BINARY_FILE)
         except EditorError as error:
@@ -192,10 +191,7 @@ class FileActions:
 
     async def _write(self, path: str, action: FileWriteAction) -> None:
         async with self._files.lock(path):
-            for _ in range(ATTEMPTS - 1):
-                with contextlib.suppress(ChangedMeanwhile):
-                    return await self._put(path, action)
-            return await self._put(path, action)
+            await retry_changed(self._put, path, action)
 
     async def _put(self, path: str, action: FileWriteAction) -> None:
         """Put lines into a file, making it and its directory where they are missing."""
@@ -232,11 +228,16 @@ class FileActions:
             new_str=action.new_str,
             insert_line=line_number(action.insert_line),
         )
+        return await self._with_editor(self._run, command)
+
+    async def _with_editor(
+        self, work: Callable[P, Coroutine[Any, Any, T]], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
         try:
-            return await self._files.run(self._run, command)
+            return await self._files.run(work, *args, **kwargs)
         except MissingPath:
             await self._shell.settled()
-            return await self._files.run(self._run, command)
+            return await self._files.run(work, *args, **kwargs)
 
     async def _run(self, command: EditorCommand) -> tuple[str, str]:
         """The editor's answer and the diff of its change."""

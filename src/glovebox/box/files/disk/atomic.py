@@ -15,7 +15,7 @@ is up to the file system.
 * **A file without write permission** is not replaced, even where the directory would allow it.
 * **Pipes, sockets and devices** are not written: callers refuse what is not a regular file.
 
-Errors name the path the caller asked for, never a temporary file.
+Errors name the path of the caller, never a temporary file.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ import os
 import stat
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
 
@@ -195,7 +195,8 @@ class LocalFiles:
             return
         directory = os.path.dirname(path)
         if not os.path.isdir(directory):
-            _make_directories(directory)
+            with contextlib.suppress(FileExistsError):  # another write was faster, or it is a link
+                os.makedirs(directory)
         try:
             problem = atomic.create(path, data, real=real, mode=NEW_FILE_MODE, owner=self._owner)
         except FileNotFoundError:
@@ -261,6 +262,9 @@ def describe(path: str, *, follow_symlinks: bool) -> StatObservation:
     Raises:
         FileActionError: the system refuses.
     """
+    import grp
+    import pwd
+
     from glovebox.protocol.files import StatObservation
 
     try:
@@ -278,7 +282,7 @@ def describe(path: str, *, follow_symlinks: bool) -> StatObservation:
         raise refusal(error, path) from error
     kind = _TYPES.get(stat.S_IFMT(status.st_mode), "file")
     mode = f"{stat.S_IMODE(status.st_mode):04o}"
-    owner, group = _user_name(status.st_uid), _group_name(status.st_gid)
+    owner, group = _name(pwd.getpwuid, status.st_uid), _name(grp.getgrgid, status.st_gid)
     when = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(status.st_mtime))
     leads = f" to {target}" if target is not None else ""
     return StatObservation(
@@ -297,20 +301,9 @@ def describe(path: str, *, follow_symlinks: bool) -> StatObservation:
     )
 
 
-def _user_name(uid: int) -> str | None:
-    import pwd
-
+def _name(account: Callable[[int], Sequence[Any]], number: int) -> str | None:
     try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return None
-
-
-def _group_name(gid: int) -> str | None:
-    import grp
-
-    try:
-        return grp.getgrgid(gid).gr_name
+        return str(account(number)[0])
     except KeyError:
         return None
 
@@ -341,13 +334,3 @@ def make_directory(path: str, *, parents: bool) -> bool:
         else:
             missing.pop()
     return True
-
-
-def _make_directories(directory: str) -> None:
-    missing = []
-    while directory and not os.path.lexists(directory):
-        missing.append(directory)
-        directory = os.path.dirname(directory)
-    for path in reversed(missing):
-        with contextlib.suppress(FileExistsError):  # another write was faster
-            os.mkdir(path)

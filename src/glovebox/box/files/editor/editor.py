@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from glovebox.box.credentials import own_rights
 from glovebox.box.files.disk.encoding import UTF8, Encodings, TextEncoding, is_binary, is_binary_name
@@ -15,6 +15,9 @@ from glovebox.box.files.editor import convert, messages, text
 from glovebox.box.files.editor.history import KEEP_BYTES, History
 from glovebox.box.files.editor.messages import BinaryFile, EditorError, MissingPath
 from glovebox.box.machine import Files, OpenFile, PathKind
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 #: Larger files are not opened.
 MAX_MEGABYTES = 10
@@ -101,10 +104,7 @@ class Editor:
             raise problem
         try:
             async with self._files.lock(path):
-                for _ in range(ATTEMPTS - 1):
-                    with contextlib.suppress(ChangedMeanwhile):
-                        return await self._changes[command.command](command, path)
-                return await self._changes[command.command](command, path)
+                return await retry_changed(self._changes[command.command], command, path)
         except IsADirectoryError:
             raise messages.only_view(path) from None
         except ValueError:  # it cannot be a path
@@ -282,6 +282,14 @@ class Editor:
             return await self._files.stat(path)
         except (OSError, ValueError):
             return None
+
+
+async def retry_changed(change: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Make a change, again if the file has changed between reading and writing."""
+    for _ in range(ATTEMPTS - 1):
+        with contextlib.suppress(ChangedMeanwhile):
+            return await change(*args, **kwargs)
+    return await change(*args, **kwargs)
 
 
 def _problem(command: EditorCommand, path: str) -> EditorError | None:

@@ -20,7 +20,7 @@ from glovebox.box.files.editor.editor import Edited, Editor, EditorCommand
 from glovebox.box.files.editor.messages import EditorError, invalid, line_number
 from glovebox.box.machine import complete
 
-#: What the editor says last after a change, and what problems are put before.
+#: The last sentence after a change begins with this; problems are inserted before it.
 _ADVICE = "Review the changes"
 
 
@@ -110,7 +110,7 @@ _SECONDS = 30
 
 
 class Problem(NamedTuple):
-    """What is wrong, and where."""
+    """A problem and its place."""
 
     line: int
     column: int

@@ -158,23 +158,24 @@ def insertion(text: str, line: int, new: str) -> Change:
 
 def replaced_text(text: str, change: Change, path: str) -> str:
     """The answer to a replacement; `text` is the new text."""
-    first = max(1, change.line - CONTEXT + 1)
-    snippet = excerpt(text, first, change.line + CONTEXT + change.new.count("\n"))
     return (
-        f"The file {path} has been edited. {listing(snippet, f'a snippet of {path}', first)}"
+        f"The file {path} has been edited. {_snippet(text, change, f'a snippet of {path}')}"
         "Review the changes and make sure they are as expected. Edit the file again if necessary."
     )
 
 
 def inserted_text(text: str, change: Change, path: str) -> str:
     """The answer to an insertion; `text` is the new text."""
-    first = max(1, change.line - CONTEXT + 1)
-    snippet = excerpt(text, first, change.line + CONTEXT + change.new.count("\n"))
     return (
-        f"The file {path} has been edited. {listing(snippet, 'a snippet of the edited file', first)}"
+        f"The file {path} has been edited. {_snippet(text, change, 'a snippet of the edited file')}"
         "Review the changes and make sure they are as expected (correct indentation, no duplicate lines, "
         "etc). Edit the file again if necessary."
     )
+
+
+def _snippet(text: str, change: Change, what: str) -> str:
+    first = max(1, change.line - CONTEXT + 1)
+    return listing(excerpt(text, first, change.line + CONTEXT + change.new.count("\n")), what, first)
 
 
 def undone_text(text: str, path: str) -> str:
