@@ -38,7 +38,7 @@ class Tree(NamedTuple):
     problems: list[str]
 
 
-class OpenFile(Protocol):
+class FileHandle(Protocol):
     """A file that was found at `path`."""
 
     path: str
@@ -89,13 +89,13 @@ class Files(Protocol):
 
     async def describe(self, path: str, *, follow: bool) -> StatObservation: ...
 
-    async def open(self, path: str) -> OpenFile:
+    async def open(self, path: str) -> FileHandle:
         """Open a file for reading. `IsADirectoryError` is raised for a directory."""
 
-    async def replace(self, file: OpenFile, data: bytes) -> None:
+    async def replace(self, file: FileHandle, data: bytes) -> None:
         """Give a file whose `content` was read other content."""
 
-    async def splice(self, file: OpenFile, content: str, start: int | None, end: int | None) -> None:
+    async def splice(self, file: FileHandle, content: str, start: int | None, end: int | None) -> None:
         """Put lines into a file that is not small, as `lines.splice` does with text."""
 
     async def create(self, path: str, data: bytes, *, exclusive: bool) -> None:

@@ -28,7 +28,7 @@ from glovebox.box.files.disk.path_errors import (
 )
 from glovebox.box.files.disk.paths import DEPTH
 from glovebox.box.files.editor.editor import ATTEMPTS
-from glovebox.box.machine import OpenFile, PathKind, Tree, TreeEntry
+from glovebox.box.machine import FileHandle, PathKind, Tree, TreeEntry
 from glovebox.box.shell import Shell
 from glovebox.box.threads import Threads
 from glovebox.hub.window_client import Hands, OrderRefused
@@ -198,14 +198,14 @@ class WindowFiles:
             first = await self._hands.do(Read(path=path, offset=0, length=PIECE), Content)
         return WindowFile(self._hands, path, first)
 
-    async def replace(self, file: OpenFile, data: bytes) -> None:
+    async def replace(self, file: FileHandle, data: bytes) -> None:
         assert isinstance(file, WindowFile)
         assert file.data is not None
         expected = await self._threads.run(lambda: hashlib.sha256(file.data or b"").hexdigest())
         with _refusals(file.path):
             await self._hands.do(Write(path=file.path, data=data, expected=expected), Written)
 
-    async def splice(self, file: OpenFile, content: str, start: int | None, end: int | None) -> None:
+    async def splice(self, file: FileHandle, content: str, start: int | None, end: int | None) -> None:
         reason = f"is too large to be written in part: The file has {file.size:,} bytes."
         raise FileActionError("", f"{file.path} {reason}")
 

@@ -16,7 +16,7 @@ from glovebox.box.files.editor.diff import unified
 from glovebox.box.files.editor.editor import Editor, EditorCommand, retry_changed
 from glovebox.box.files.editor.history import KEEP_BYTES
 from glovebox.box.files.editor.messages import BinaryFile, EditorError, MissingPath, line_number
-from glovebox.box.machine import Files, OpenFile
+from glovebox.box.machine import FileHandle, Files
 from glovebox.box.shell import Shell
 from glovebox.errors import ActionError
 from glovebox.protocol.actions import FileEditAction, FileReadAction, FileWriteAction
@@ -147,7 +147,7 @@ class FileActions:
                 content = await self._text(file, action.start, action.end)
         return FileReadObservation(content=content, path=path)
 
-    async def _text(self, file: OpenFile, start: int, end: int) -> str:
+    async def _text(self, file: FileHandle, start: int, end: int) -> str:
         most = self._max_read_bytes
         whole = start <= 0 and end == -1
         try:
@@ -169,7 +169,7 @@ class FileActions:
                 "Read a part of it with a command, such as head, tail or sed -n.",
             ) from None
 
-    async def _data_url(self, file: OpenFile, media: str) -> str:
+    async def _data_url(self, file: FileHandle, media: str) -> str:
         most = self._max_read_bytes
         data = None if file.size * 4 // 3 > most else await file.content(most)
         if data is None:
@@ -250,7 +250,7 @@ def _error(error: EditorError) -> str:
     return f"ERROR:\n{error}"
 
 
-def _is_binary(file: OpenFile) -> bool:
+def _is_binary(file: FileHandle) -> bool:
     sample = file.sample()
     with own_rights():  # what guesses encodings is imported when it is first used
         return is_binary(sample)

@@ -25,7 +25,7 @@ from glovebox.box.files.disk.path_errors import (
     shown,
     too_large,
 )
-from glovebox.box.machine import OpenFile, PathKind, Tree, complete
+from glovebox.box.machine import FileHandle, PathKind, Tree, complete
 
 if TYPE_CHECKING:  # the editor is also used in kernels, whose Python need not have what messages are made of
     from glovebox.box.threads import Threads
@@ -153,7 +153,43 @@ class LocalFiles:
         return "directory" if stat.S_ISDIR(mode) else "file" if stat.S_ISREG(mode) else "other"
 
     async def describe(self, path: str, *, follow: bool) -> StatObservation:
-        return describe(path, follow_symlinks=follow)
+        import grp
+        import pwd
+
+        from glovebox.protocol.files import StatObservation
+
+        try:
+            status = os.stat(path, follow_symlinks=follow)
+            target = shown(os.readlink(path)) if stat.S_ISLNK(status.st_mode) else None
+        except FileNotFoundError as error:
+            if os.path.islink(path):
+                raise FileActionError(
+                    "not_found",
+                    f"{shown(path)} is a link to {shown(os.readlink(path))}, which does not exist. "
+                    "Set follow_symlinks to false to look at the link.",
+                ) from error
+            raise refusal(error, path) from error
+        except OSError as error:
+            raise refusal(error, path) from error
+        kind = _TYPES.get(stat.S_IFMT(status.st_mode), "file")
+        mode = f"{stat.S_IMODE(status.st_mode):04o}"
+        owner, group = _name(pwd.getpwuid, status.st_uid), _name(grp.getgrgid, status.st_gid)
+        when = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(status.st_mtime))
+        leads = f" to {target}" if target is not None else ""
+        return StatObservation(
+            content=f"{shown(path)}: {kind.replace('_', ' ')}{leads}, {status.st_size} bytes, mode {mode}, "
+            f"owner {owner or status.st_uid}:{group or status.st_gid}, modified {when}",
+            path=shown(path),
+            type=kind,
+            size=status.st_size,
+            mode=mode,
+            uid=status.st_uid,
+            gid=status.st_gid,
+            owner=owner,
+            group=group,
+            modified=status.st_mtime,
+            target=target,
+        )
 
     async def open(self, path: str) -> LocalFile:
         file = LocalFile(path)
@@ -162,13 +198,13 @@ class LocalFiles:
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
         return file
 
-    async def replace(self, file: OpenFile, data: bytes) -> None:
+    async def replace(self, file: FileHandle, data: bytes) -> None:
         assert isinstance(file, LocalFile)
         assert file.data is not None
         real = self._real_path(file.path)
         atomic.replace(file.path, data, real=real, status=file.status, previous=file.data)
 
-    async def splice(self, file: OpenFile, content: str, start: int | None, end: int | None) -> None:
+    async def splice(self, file: FileHandle, content: str, start: int | None, end: int | None) -> None:
         assert isinstance(file, LocalFile)
         index = LineIndex(file.fd)
         kept, resumed = (index.offset(line) for line in splice_range(index.lines, start, end))
@@ -222,7 +258,26 @@ class LocalFiles:
         return paths.delete(path, cwd, recursive=recursive)
 
     async def make_directory(self, path: str, *, parents: bool) -> bool:
-        return make_directory(path, parents=parents)
+        # Upwards to the first directory that can be made, then down again; no check can be outrun.
+        missing = [path]
+        while missing:
+            try:
+                os.mkdir(missing[-1])
+            except FileNotFoundError as error:
+                parent = os.path.dirname(missing[-1])
+                if not parents or parent == missing[-1]:
+                    raise no_parent(parent) from error
+                missing.append(parent)
+            except FileExistsError as error:
+                if not os.path.isdir(missing[-1]):
+                    raise not_free(missing[-1]) from error
+                if missing.pop() == path:
+                    return False
+            except OSError as error:
+                raise refusal(error, missing[-1]) from error
+            else:
+                missing.pop()
+        return True
 
     def _real_path(self, path: str) -> str:
         return self._real.get(path) or os.path.realpath(path)
@@ -256,81 +311,8 @@ class PathLocks:
         return len(self._table)
 
 
-def describe(path: str, *, follow_symlinks: bool) -> StatObservation:
-    """The answer to `stat`.
-
-    Raises:
-        FileActionError: the system refuses.
-    """
-    import grp
-    import pwd
-
-    from glovebox.protocol.files import StatObservation
-
-    try:
-        status = os.stat(path, follow_symlinks=follow_symlinks)
-        target = shown(os.readlink(path)) if stat.S_ISLNK(status.st_mode) else None
-    except FileNotFoundError as error:
-        if os.path.islink(path):
-            raise FileActionError(
-                "not_found",
-                f"{shown(path)} is a link to {shown(os.readlink(path))}, which does not exist. "
-                "Set follow_symlinks to false to look at the link.",
-            ) from error
-        raise refusal(error, path) from error
-    except OSError as error:
-        raise refusal(error, path) from error
-    kind = _TYPES.get(stat.S_IFMT(status.st_mode), "file")
-    mode = f"{stat.S_IMODE(status.st_mode):04o}"
-    owner, group = _name(pwd.getpwuid, status.st_uid), _name(grp.getgrgid, status.st_gid)
-    when = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(status.st_mtime))
-    leads = f" to {target}" if target is not None else ""
-    return StatObservation(
-        content=f"{shown(path)}: {kind.replace('_', ' ')}{leads}, {status.st_size} bytes, mode {mode}, "
-        f"owner {owner or status.st_uid}:{group or status.st_gid}, modified {when}",
-        path=shown(path),
-        type=kind,
-        size=status.st_size,
-        mode=mode,
-        uid=status.st_uid,
-        gid=status.st_gid,
-        owner=owner,
-        group=group,
-        modified=status.st_mtime,
-        target=target,
-    )
-
-
 def _name(account: Callable[[int], Sequence[Any]], number: int) -> str | None:
     try:
         return str(account(number)[0])
     except KeyError:
         return None
-
-
-def make_directory(path: str, *, parents: bool) -> bool:
-    """Make a directory; False if it is there.
-
-    Raises:
-        FileActionError: something else is there, or it cannot be made.
-    """
-    # Upwards to the first directory that can be made, then down again; no check can be outrun.
-    missing = [path]
-    while missing:
-        try:
-            os.mkdir(missing[-1])
-        except FileNotFoundError as error:
-            parent = os.path.dirname(missing[-1])
-            if not parents or parent == missing[-1]:
-                raise no_parent(parent) from error
-            missing.append(parent)
-        except FileExistsError as error:
-            if not os.path.isdir(missing[-1]):
-                raise not_free(missing[-1]) from error
-            if missing.pop() == path:
-                return False
-        except OSError as error:
-            raise refusal(error, missing[-1]) from error
-        else:
-            missing.pop()
-    return True

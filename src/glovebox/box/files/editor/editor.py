@@ -14,7 +14,7 @@ from glovebox.box.files.disk.path_errors import ChangedMeanwhile, FileActionErro
 from glovebox.box.files.editor import convert, messages, text
 from glovebox.box.files.editor.history import KEEP_BYTES, History
 from glovebox.box.files.editor.messages import BinaryFile, EditorError, MissingPath
-from glovebox.box.machine import Files, OpenFile, PathKind
+from glovebox.box.machine import FileHandle, Files, PathKind
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -50,7 +50,7 @@ class Edited(NamedTuple):
 class _Loaded(NamedTuple):
     """A text file as it was found."""
 
-    file: OpenFile
+    file: FileHandle
     data: bytes
     encoding: TextEncoding
     raw: str
@@ -131,7 +131,7 @@ class Editor:
                 raise messages.invalid("view_range", view_range, hint) from None
         return Edited(text.directory(path, await self._files.tree(path)), path)
 
-    async def _view_file(self, file: OpenFile, view_range: Any, *, text_only: bool) -> str:
+    async def _view_file(self, file: FileHandle, view_range: Any, *, text_only: bool) -> str:
         path = file.path
         if text_only and file.is_regular and await self._files.compute(_is_binary, file.sample()):
             raise BinaryFile(path)
@@ -219,7 +219,7 @@ class Editor:
             return await self._decoded(file)
 
     @contextlib.asynccontextmanager
-    async def _opened(self, path: str) -> AsyncIterator[OpenFile]:
+    async def _opened(self, path: str) -> AsyncIterator[FileHandle]:
         """The file, open; a directory raises `IsADirectoryError`, other errors are the editor's."""
         try:
             file = await self._files.open(path)
@@ -240,7 +240,7 @@ class Editor:
             except OSError as error:
                 raise messages.unreadable(path, error) from None
 
-    async def _decoded(self, file: OpenFile) -> _Loaded:
+    async def _decoded(self, file: FileHandle) -> _Loaded:
         _expect_fitting(file)
         if is_binary_name(file.path) or await self._files.compute(_is_binary, file.sample()):
             raise BinaryFile(file.path)
@@ -316,7 +316,7 @@ def _is_binary(sample: bytes) -> bool:
         return is_binary(sample)
 
 
-def _expect_fitting(file: OpenFile) -> None:
+def _expect_fitting(file: FileHandle) -> None:
     if not file.is_regular:
         raise messages.unfit(file.path, "It is not a regular file and cannot be read or edited by this tool.")
     megabytes = file.size / 1024 / 1024
@@ -324,7 +324,7 @@ def _expect_fitting(file: OpenFile) -> None:
         raise _too_large(file.path, f"{megabytes:.1f}")
 
 
-async def _whole(file: OpenFile) -> bytes:
+async def _whole(file: FileHandle) -> bytes:
     _expect_fitting(file)
     data = await file.content(MAX_MEGABYTES << 20)
     if data is None:  # it has grown, or is one of /proc, which have size 0
