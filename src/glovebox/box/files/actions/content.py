@@ -7,7 +7,6 @@ import os
 from collections.abc import Callable, Coroutine
 from typing import Any, ParamSpec, TypeVar
 
-from glovebox.box.credentials import own_rights
 from glovebox.box.executor import Call, Handler
 from glovebox.box.files.disk.encoding import BINARY_FILE, is_binary, is_binary_name
 from glovebox.box.files.disk.lines import TooSlow, cut, shown, splice
@@ -139,7 +138,7 @@ class FileActions:
         with file:
             if not file.is_regular:
                 raise FileActionError("", f"Path is not a regular file: {path}. You can only read files")
-            if test_binary and await self._files.compute(_is_binary, file):
+            if test_binary and await self._files.compute(is_binary, file.sample()):
                 raise FileActionError("", BINARY_FILE)
             if media is not None:
                 content = await self._data_url(file, media)
@@ -248,12 +247,6 @@ class FileActions:
 
 def _error(error: EditorError) -> str:
     return f"ERROR:\n{error}"
-
-
-def _is_binary(file: FileHandle) -> bool:
-    sample = file.sample()
-    with own_rights():  # what guesses encodings is imported when it is first used
-        return is_binary(sample)
 
 
 def _cut(data: bytes, start: int, end: int) -> str:

@@ -7,6 +7,8 @@ import threading
 from collections import OrderedDict
 from typing import NamedTuple
 
+from glovebox.box.credentials import own_rights
+
 #: A guess is only believed above this confidence.
 _SURE = 0.9
 _GUESSED_FROM = 1_000_000
@@ -38,7 +40,8 @@ class TextEncoding(NamedTuple):
 
     def decode(self, data: bytes) -> str:
         """The text of a file with these bytes."""
-        return data[len(self.mark) :].decode(self.codec)
+        with own_rights():  # codecs are modules, imported when they are first used
+            return data[len(self.mark) :].decode(self.codec)
 
     def encode(self, text: str) -> bytes:
         """The bytes of a file with this text."""
@@ -88,9 +91,10 @@ def _key(path: str, data: bytes) -> tuple[str, int, int]:
 
 def guess(data: bytes) -> TextEncoding:
     """The likely encoding of text that has no mark and is not UTF-8; UTF-8 when nothing is likely."""
-    import charset_normalizer  # slow to load, and hardly ever needed
+    with own_rights():  # it imports codecs
+        import charset_normalizer  # slow to load, and hardly ever needed
 
-    found = charset_normalizer.detect(data[:_GUESSED_FROM])
+        found = charset_normalizer.detect(data[:_GUESSED_FROM])
     name, confidence = found["encoding"], found["confidence"]
     if not isinstance(name, str) or not isinstance(confidence, float) or confidence <= _SURE:
         return UTF8
@@ -138,7 +142,8 @@ def _is_some_text(sample: bytes) -> bool:
 def _decodes(sample: bytes, encoding: str) -> bool:
     """Whether the sample is text of that encoding; a full one may end within a character."""
     try:
-        decoder = codecs.getincrementaldecoder(encoding)()
+        with own_rights():
+            decoder = codecs.getincrementaldecoder(encoding)()
         decoder.decode(sample, final=len(sample) < SAMPLE_SIZE)
     except (LookupError, UnicodeDecodeError):
         return False

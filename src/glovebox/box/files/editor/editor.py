@@ -7,7 +7,6 @@ import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
-from glovebox.box.credentials import own_rights
 from glovebox.box.files.disk.encoding import UTF8, Encodings, TextEncoding, is_binary, is_binary_name
 from glovebox.box.files.disk.lines import line_end, raw_offset, shown, with_line_end
 from glovebox.box.files.disk.path_errors import ChangedMeanwhile, FileActionError, normal
@@ -133,7 +132,7 @@ class Editor:
 
     async def _view_file(self, file: FileHandle, view_range: Any, *, text_only: bool) -> str:
         path = file.path
-        if text_only and file.is_regular and await self._files.compute(_is_binary, file.sample()):
+        if text_only and file.is_regular and await self._files.compute(is_binary, file.sample()):
             raise BinaryFile(path)
         if not convert.is_document(path):
             return text.view((await self._decoded(file)).text, path, view_range)
@@ -242,7 +241,7 @@ class Editor:
 
     async def _decoded(self, file: FileHandle) -> _Loaded:
         _expect_fitting(file)
-        if is_binary_name(file.path) or await self._files.compute(_is_binary, file.sample()):
+        if is_binary_name(file.path) or await self._files.compute(is_binary, file.sample()):
             raise BinaryFile(file.path)
         data = await _whole(file)
         raw, encoding = await self._files.compute(self._decode, file.path, data)
@@ -250,8 +249,7 @@ class Editor:
 
     def _decode(self, path: str, data: bytes) -> tuple[str, TextEncoding]:
         try:
-            with own_rights():  # codecs are modules, imported when they are first used
-                return self._encodings.decode(path, data)
+            return self._encodings.decode(path, data)
         except UnicodeDecodeError as error:
             raise messages.unreadable(path, error) from None
 
@@ -309,11 +307,6 @@ def _problem(command: EditorCommand, path: str) -> EditorError | None:
         hint = "No replacement was performed. `new_str` and `old_str` must be different."
         return messages.invalid("new_str", command.new_str, hint)
     return None if name in messages.COMMANDS else messages.unknown_command(name)
-
-
-def _is_binary(sample: bytes) -> bool:
-    with own_rights():  # what guesses encodings is imported when it is first used
-        return is_binary(sample)
 
 
 def _expect_fitting(file: FileHandle) -> None:
