@@ -62,6 +62,7 @@ Numbers = Mapping[FailureCode, int]
 MOST_BYTES = 64 << 20
 
 #: Refusals of a window as errors of a system.
+_NO_NUMBERS: Numbers = {}
 _OPENING: Numbers = {
     "not_found": errno.ENOENT,
     "not_directory": errno.ENOENT,
@@ -75,6 +76,7 @@ _ARRANGING: Numbers = {
     "exists": errno.EEXIST,
     "not_empty": errno.ENOTEMPTY,
 }
+_NO_IDS: Mapping[str, str] = {}
 #: The ids that path actions of any box have for refusals.
 _ERROR_IDS = {
     "is_directory": "is_a_directory",
@@ -141,8 +143,8 @@ class WindowFile:
         )
 
 
-async def _read(hands: Hands, path: str, offset: int) -> Content:
-    with _refusals(path):
+async def _read(hands: Hands, path: str, offset: int, numbers: Numbers = _NO_NUMBERS) -> Content:
+    with _refusals(path, numbers):
         return await hands.do(Read(path=path, offset=offset, length=PIECE), Content)
 
 
@@ -194,9 +196,7 @@ class WindowFiles:
         return _described(path, found.type, found)
 
     async def open(self, path: str) -> WindowFile:
-        with _refusals(path, _OPENING):
-            first = await self._hands.do(Read(path=path, offset=0, length=PIECE), Content)
-        return WindowFile(self._hands, path, first)
+        return WindowFile(self._hands, path, await _read(self._hands, path, 0, _OPENING))
 
     async def replace(self, file: FileHandle, data: bytes) -> None:
         assert isinstance(file, WindowFile)
@@ -206,17 +206,12 @@ class WindowFiles:
             await self._hands.do(Write(path=file.path, data=data, expected=expected), Written)
 
     async def splice(self, file: FileHandle, content: str, start: int | None, end: int | None) -> None:
-        reason = f"is too large to be written in part: The file has {file.size:,} bytes."
-        raise FileActionError("", f"{file.path} {reason}")
+        size = f"The file has {file.size:,} bytes."
+        raise FileActionError("", f"{file.path} is too large to be written in part: {size}")
 
     async def create(self, path: str, data: bytes, *, exclusive: bool) -> None:
-        try:
-            with _refusals(path, _CREATING if exclusive else {}):
-                await self._hands.do(Write(path=path, data=data, exclusive=True), Written)
-        except FileActionError as refused:
-            if refused.error_id == "exists":
-                raise ChangedMeanwhile(refused.error_id, refused.message) from refused
-            raise
+        with _refusals(path, _CREATING if exclusive else _NO_NUMBERS):
+            await self._hands.do(Write(path=path, data=data, exclusive=True), Written)
 
     async def tree(self, path: str) -> Tree:
         entries = [TreeEntry(path, True)]
@@ -265,7 +260,7 @@ class WindowFiles:
         parent = posixpath.dirname(path)
         if not parents and not (await self._look(parent)).exists:
             raise no_parent(parent)
-        with _refusals(path, {}, _ERROR_IDS):
+        with _refusals(path, ids=_ERROR_IDS):
             await self._hands.do(MakeDirectory(path=path), Done)
         return True
 
@@ -288,7 +283,7 @@ class WindowFiles:
         return (await self._hands.do(List(path=path), Entries)).entries
 
     async def _look(self, path: str) -> PathInfo:
-        with _refusals(path, {}, _ERROR_IDS):
+        with _refusals(path, ids=_ERROR_IDS):
             return await self._hands.do(Stat(path=path), PathInfo)
 
     async def _is_link(self, path: str) -> bool:
@@ -305,19 +300,16 @@ class WindowFiles:
 
 
 @contextlib.contextmanager
-def _refusals(
-    path: str, numbers: Numbers | None = None, ids: Mapping[str, str] | None = None
-) -> Iterator[None]:
+def _refusals(path: str, numbers: Numbers = _NO_NUMBERS, ids: Mapping[str, str] = _NO_IDS) -> Iterator[None]:
     """Raise a window's refusal as the error of a system if it has a number, else as the answer."""
     try:
         yield
     except OrderRefused as refused:
-        number = (numbers or {}).get(refused.code)
-        if number is not None:
-            raise _error(number, path) from refused
-        if refused.code == "changed_meanwhile":
-            raise ChangedMeanwhile(refused.code, str(refused)) from refused
-        raise FileActionError((ids or {}).get(refused.code, refused.code), str(refused)) from refused
+        if refused.code in numbers:
+            raise _error(numbers[refused.code], path) from refused
+        changed = refused.code in ("changed_meanwhile", "exists")
+        error = ChangedMeanwhile if changed else FileActionError
+        raise error(ids.get(refused.code, refused.code), str(refused)) from refused
 
 
 def _error(number: int, path: str) -> OSError:
