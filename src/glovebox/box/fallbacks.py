@@ -12,12 +12,17 @@ from glovebox.errors import UnsupportedAction
 from glovebox.http.endpoints import Endpoint, Reply
 from glovebox.http.responses import json_response
 from glovebox.protocol.actions import BrowseInteractiveAction, BrowseURLAction, IPythonRunCellAction
-from glovebox.protocol.base import Action
+from glovebox.protocol.base import Action, Message
 from glovebox.protocol.observations import ErrorObservation
-from glovebox.protocol.plugins import ConnectionToken
 
 NO_BROWSER = "Browser functionality is not supported or disabled."
 NO_JUPYTER = "JupyterRequirement not found. Unable to run IPython action."
+
+
+class ConnectionToken(Message):
+    """The token of the VS Code server; null without one."""
+
+    token: str | None
 
 
 def refuse(kind: type[Action[Any]], message: str) -> Handler:

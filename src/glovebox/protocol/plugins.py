@@ -27,9 +27,3 @@ class PluginInfo(Message):
     needs: list[str] = []
     #: What it says of itself.
     health: dict[str, Any] = {}
-
-
-class ConnectionToken(Message):
-    """The token of the VS Code server; null without one."""
-
-    token: str | None

@@ -14,12 +14,18 @@ from glovebox.box.vscode.options import VSCodeOptions
 from glovebox.errors import PluginFailed
 from glovebox.http.endpoints import Endpoint, Reply, Socket
 from glovebox.http.responses import json_response
-from glovebox.protocol.plugins import ConnectionToken
+from glovebox.protocol.base import Message
 
 if TYPE_CHECKING:
     from glovebox.box.vscode.server import VSCode
 
 log = logging.getLogger(__name__)
+
+
+class ConnectionToken(Message):
+    """The token of the VS Code server; null without one."""
+
+    token: str | None
 
 
 class VSCodePlugin(Plugin):
