@@ -122,8 +122,7 @@ class WindowHands:
                 self._path(order.path).mkdir(parents=True, exist_ok=True)
             case say.Move():
                 source, target = self._path(order.path), self._path(order.to)
-                if target.exists() and not order.overwrite:
-                    raise No("exists", f"{target} exists.")
+                _make_room(source, target, order.overwrite)
                 target.parent.mkdir(parents=True, exist_ok=True)
                 os.rename(source, target)
             case say.Delete():
@@ -216,6 +215,20 @@ class WindowHands:
     def _check_trust(self) -> None:
         if not self.trusted:
             raise No("untrusted", "The workspace is not trusted.")
+
+
+def _make_room(source: Path, target: Path, overwrite: bool) -> None:
+    """Refuse to replace what the extension would not replace."""
+    if not os.path.lexists(target):
+        return
+    if not overwrite:
+        raise No("exists", f"{target} exists.")
+    if target.is_dir() and not source.is_dir():
+        raise No("is_directory", f"{target} is a directory.")
+    if source.is_dir() and not target.is_dir():
+        raise No("not_directory", f"{target} is a file.")
+    if target.is_dir() and any(target.iterdir()):
+        raise No("not_empty", f"{target} is not empty.")
 
 
 def _kind(path: Path) -> say.Kind:

@@ -1,4 +1,4 @@
-"""What is said for capabilities that are not loaded."""
+"""Answers to actions and requests whose capability is missing."""
 
 from __future__ import annotations
 
@@ -13,11 +13,7 @@ from glovebox.http.endpoints import Endpoint, Reply
 from glovebox.http.responses import json_response
 from glovebox.protocol.actions import BrowseInteractiveAction, BrowseURLAction, IPythonRunCellAction
 from glovebox.protocol.base import Action, Message
-from glovebox.protocol.observations import (
-    BrowserOutputObservation,
-    ErrorObservation,
-    IPythonRunCellObservation,
-)
+from glovebox.protocol.observations import ErrorObservation
 
 NO_BROWSER = "Browser functionality is not supported or disabled."
 NO_JUPYTER = "JupyterRequirement not found. Unable to run IPython action."
@@ -29,41 +25,36 @@ class ConnectionToken(Message):
     token: str | None
 
 
-async def browse(action: BrowseURLAction, call: Call) -> BrowserOutputObservation | ErrorObservation:
-    """There is no browser."""
+def refuse(kind: type[Action[Any]], message: str) -> Handler:
+    """A handler that refuses actions of a kind."""
+
+    async def handler(action: Action[Any], call: Call) -> ErrorObservation:
+        raise UnsupportedAction(message)
+
+    handler.__annotations__["action"] = kind
+    return handler
+
+
+async def _no_browser(action: Action[Any], call: Call) -> ErrorObservation:
     return ErrorObservation(content=NO_BROWSER)
 
 
-async def browse_interactive(
-    action: BrowseInteractiveAction, call: Call
-) -> BrowserOutputObservation | ErrorObservation:
-    """There is no browser."""
-    return ErrorObservation(content=NO_BROWSER)
-
-
-async def run_ipython(action: IPythonRunCellAction, call: Call) -> IPythonRunCellObservation:
-    """There is no kernel."""
-    raise UnsupportedAction(NO_JUPYTER)
-
-
-async def connection_token(request: Request) -> Response:
-    """There is no VS Code server."""
+async def _no_token(request: Request) -> Response:
     return json_response(ConnectionToken(token=None))
 
 
-#: For actions whose capability may be missing.
 HANDLERS: dict[type[Action[Any]], Handler] = {
-    BrowseURLAction: browse,
-    BrowseInteractiveAction: browse_interactive,
-    IPythonRunCellAction: run_ipython,
+    BrowseURLAction: _no_browser,
+    BrowseInteractiveAction: _no_browser,
+    IPythonRunCellAction: refuse(IPythonRunCellAction, NO_JUPYTER),
 }
 
 
 def endpoints() -> list[Endpoint]:
-    """For endpoints of the contract whose capability may be missing."""
+    """Endpoints of the contract whose capability may be missing."""
     return [
         Endpoint(
-            "GET", "/vscode/connection_token", connection_token, "The token of the VS Code server",
+            "GET", "/vscode/connection_token", _no_token, "The token of the VS Code server",
             {200: Reply("Null when none runs.", ConnectionToken)},
         ),
     ]  # fmt: skip

@@ -13,6 +13,8 @@ import pytest
 from glovebox.box.events import EventLog
 from glovebox.box.executor import Executor
 from glovebox.box.files.actions.paths import PathActions
+from glovebox.box.files.actions.search import SearchActions
+from glovebox.box.files.disk.local_files import LocalFiles
 from glovebox.box.threads import Threads
 from glovebox.protocol.base import Action, Observation
 from glovebox.protocol.observations import ErrorObservation
@@ -41,8 +43,9 @@ class Acting:
         self.directory = directory
         self.shell = QuietShell(str(directory))
         self._threads = Threads("test", 2)
-        actions = PathActions(shell=self.shell, threads=self._threads)
-        self._executor = Executor(actions.handlers(), EventLog())
+        search = SearchActions(shell=self.shell, threads=self._threads)
+        paths = PathActions(LocalFiles(self._threads), shell=self.shell)
+        self._executor = Executor([*search.handlers(), *paths.handlers()], EventLog())
 
     async def do(self, action: Action[ObservationT]) -> ObservationT:
         """Carry out an action that is expected to work."""

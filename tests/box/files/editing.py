@@ -14,6 +14,8 @@ from glovebox.box.credentials import assume_user
 from glovebox.box.events import EventLog
 from glovebox.box.executor import Executor
 from glovebox.box.files.actions.content import FileActions
+from glovebox.box.files.disk.local_files import LocalFiles
+from glovebox.box.machine import complete
 from glovebox.box.threads import Threads
 from glovebox.protocol.actions import FileEditAction, FileReadAction, FileWriteAction
 from glovebox.protocol.observations import (
@@ -68,12 +70,27 @@ async def files_in(cwd: Path, *, user_id: int | None = None) -> AsyncIterator[Fi
     shell = StillShell(cwd)
     as_user = user_id is not None and os.geteuid() == 0
     threads = Threads("files", 8, initializer=partial(assume_user, user_id or 0) if as_user else None)
-    actions = FileActions(shell=shell, working_dir=str(cwd), user_id=user_id, threads=threads)
+    actions = FileActions(LocalFiles(threads, owner=user_id), shell=shell, workspace=lambda: str(cwd))
     try:
         yield Files(Executor(actions.handlers(), EventLog()), shell)
     finally:
         await actions.close()
         threads.close()
+
+
+def read_file(path: str, start: int, end: int) -> str:
+    """What the `read` action reads; by a relative path, as binary files are then read too."""
+    action = FileReadAction(path=os.path.basename(path), start=start, end=end)
+    return complete(_actions()._read, action, os.path.dirname(path)).content
+
+
+def write_file(path: str, content: str, start: int | None, end: int | None) -> None:
+    """What the `write` action does."""
+    complete(_actions()._write, path, FileWriteAction(path=path, content=content, start=start, end=end))
+
+
+def _actions() -> FileActions:
+    return FileActions(LocalFiles(), shell=StillShell(Path("/")), workspace=lambda: "/")
 
 
 def leftovers(directory: Path) -> list[str]:

@@ -5,8 +5,7 @@ import sys
 
 import pytest
 
-from glovebox.box.files.disk.binary import is_binary, is_binary_name
-from glovebox.box.files.disk.workspace import SAMPLE_SIZE
+from glovebox.box.files.disk.encoding import SAMPLE_SIZE, is_binary, is_binary_name
 
 
 @pytest.mark.parametrize(
@@ -56,7 +55,7 @@ def test_only_compiled_python_is_binary_by_name() -> None:
 
 def test_ordinary_text_is_judged_without_loading_a_detector() -> None:
     program = (
-        "import sys; from glovebox.box.files.disk.binary import is_binary; "
+        "import sys; from glovebox.box.files.disk.encoding import is_binary; "
         "is_binary('ü text'.encode()), is_binary(('日本語' * 500).encode()[:1024]); "
         "print('charset_normalizer' in sys.modules)"
     )

@@ -5,13 +5,18 @@ from pathlib import Path
 
 import pytest
 
-from glovebox.box.files.editor.convert import ConversionError, is_document, to_markdown
+from glovebox.box.files.editor.convert import ConversionError, is_document
+from glovebox.box.files.editor.convert import to_markdown as convert
 
 W = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
 S = 'xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"'
 P = 'xmlns:p="http://schemas.openxmlformats.org/presentationml/2006/main"'
 A = 'xmlns:a="http://schemas.openxmlformats.org/drawingml/2006/main"'
 R = 'xmlns:r="http://schemas.openxmlformats.org/officeDocument/2006/relationships"'
+
+
+def to_markdown(path: str) -> str:
+    return convert(path, Path(path).read_bytes())
 
 
 def archive(path: Path, parts: dict[str, str]) -> str:

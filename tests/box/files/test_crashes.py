@@ -14,15 +14,16 @@ from glovebox.archives.unzip import SMALL
 WRITER = """
 import itertools, sys
 from glovebox.box.files.editor.editor import Editor, EditorCommand
-from glovebox.box.files.disk.locks import PathLocks
-from glovebox.box.files.actions.content import write_file
+from glovebox.box.files.disk.local_files import LocalFiles
+from glovebox.box.machine import complete
+from tests.box.files.editing import write_file
 
-path, locks = sys.argv[1], PathLocks()
-editor = Editor(working_dir="/", owner=None, locks=locks)
+path, editor = sys.argv[1], Editor(LocalFiles())
 print("ready", flush=True)
 for letter in itertools.cycle("ab"):
-    write_file(path, letter * 100_000, 0, -1, owner=None, locks=locks)
-    editor.run(EditorCommand(command="insert", path=path, insert_line=1, new_str=letter.upper() * 50_000))
+    write_file(path, letter * 100_000, 0, -1)
+    insert = EditorCommand(command="insert", path=path, insert_line=1, new_str=letter.upper() * 50_000)
+    complete(editor.run, insert)
 """
 
 

@@ -11,8 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from glovebox.box.files.disk.local_files import LocalFiles
 from glovebox.box.files.editor.editor import Editor, EditorCommand
 from glovebox.box.files.editor.messages import TEXT_NOTICE, EditorError
+from glovebox.box.machine import complete
 from glovebox.errors import ActionError
 from glovebox.protocol.observations import FileEditObservation, FileReadObservation
 from tests.box.files.editing import Files, data_of, files_in, leftovers, put, text_of
@@ -499,21 +501,22 @@ TEXT = st.lists(st.sampled_from(["a", "b", "é", "日", "\n", "\r\n", "\r"]), ma
 def test_an_edit_and_its_undoing_leave_every_byte(
     raw: str, new: str, codec: str, data: st.DataObject
 ) -> None:
-    editor = Editor(working_dir=None)
+    editor = Editor(LocalFiles())
     with tempfile.TemporaryDirectory() as name:
         path = Path(name) / "f"
         before = raw.encode(codec)
         path.write_bytes(before)
         at = data.draw(st.integers(0, 5))
         try:
-            editor.run(EditorCommand(command="insert", path=str(path), insert_line=at, new_str=new))
+            insert = EditorCommand(command="insert", path=str(path), insert_line=at, new_str=new)
+            complete(editor.run, insert)
         except EditorError:
             assert path.read_bytes() == before
         else:
             assert path.read_bytes() != before
-            editor.run(EditorCommand(command="undo_edit", path=str(path)))
+            complete(editor.run, EditorCommand(command="undo_edit", path=str(path)))
         assert path.read_bytes() == before
-    editor.close()
+    complete(editor.close)
 
 
 # Several at once

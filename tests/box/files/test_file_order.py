@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from glovebox.box.files.disk.locks import PathLocks
+from glovebox.box.files.disk.local_files import PathLocks
 from glovebox.protocol.observations import ErrorObservation, FileReadObservation
 from tests.box.files.editing import Files, files_in
 

@@ -15,14 +15,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from glovebox.box.files.actions import content, reader
-from glovebox.box.files.actions.content import write_file
-from glovebox.box.files.actions.reader import read_file
-from glovebox.box.files.disk import line_index, lines, workspace
-from glovebox.box.files.disk.line_index import LineIndex, TooSlow
-from glovebox.box.files.disk.locks import PathLocks
-from glovebox.box.files.disk.workspace import FileError
-from tests.box.files.editing import Files, files_in
+from glovebox.box.files.disk import lines, local_files
+from glovebox.box.files.disk.lines import LineIndex, TooSlow
+from glovebox.box.files.disk.path_errors import FileActionError
+from tests.box.files.editing import Files, files_in, read_file, write_file
 from tests.protocol.test_zip_reading import crowded
 from tests.support.running import KEY, RunningBox, running_box
 
@@ -47,8 +43,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def small_pieces() -> Iterator[None]:
     """Have files of any size treated like large ones."""
     with pytest.MonkeyPatch.context() as patch:
-        for module in (reader, content, workspace):
-            patch.setattr(module, "SMALL", 1)
+        patch.setattr(local_files, "SMALL", 1)
         yield
 
 
@@ -89,11 +84,10 @@ def test_going_through_a_file_without_end_is_given_up(directory: Path) -> None:
     with open(path, "rb") as file, pytest.raises(TooSlow):
         LineIndex(file.fileno(), seconds=0.05)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(line_index, "SECONDS", 0.0)
         patch.setattr(LineIndex.__init__, "__kwdefaults__", {"chunk": 1 << 18, "seconds": 0.05})
         for start, end in ((0, 5), (7, -1)):
-            with pytest.raises(FileError, match="could not be gone through in time"):
-                read_file(str(path), test_binary=False, start=start, end=end)
+            with pytest.raises(FileActionError, match="could not be gone through in time"):
+                read_file(str(path), start, end)
 
 
 @settings(deadline=None)
@@ -103,9 +97,7 @@ def test_a_part_of_a_large_file_is_what_it_is_of_a_small_one(
 ) -> None:
     path = directory / "read.txt"
     path.write_bytes(text.encode())
-    assert read_file(str(path), test_binary=False, start=start, end=end) == lines.cut(
-        lines.shown(text), start, end
-    )
+    assert read_file(str(path), start, end) == lines.cut(lines.shown(text), start, end)
 
 
 @pytest.mark.parametrize("several_names", [False, True])
@@ -126,7 +118,7 @@ def test_a_large_file_is_changed_like_a_small_one(
     path.write_bytes(text.encode())
     if several_names:  # it is then overwritten in place
         os.link(path, other)
-    write_file(str(path), content, start, end, owner=None, locks=PathLocks())
+    write_file(str(path), content, start, end)
     assert path.read_bytes() == lines.splice(text, content, start, end).encode()
     assert not several_names or path.samefile(other)
 
@@ -147,7 +139,7 @@ def test_a_large_file_that_cannot_be_overwritten_is_as_it_was(
 
     monkeypatch.setattr(os, "write", full_disk)
     with pytest.raises(OSError, match="No space left"):
-        write_file(str(path), "much longer than it was", 1, 2, owner=None, locks=PathLocks())
+        write_file(str(path), "much longer than it was", 1, 2)
     assert path.read_text() == "one\ntwo\nthree\n"
 
 

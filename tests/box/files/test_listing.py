@@ -5,9 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from glovebox.box.files.editor import directory_view
-from glovebox.box.files.editor.directory_view import TreeEntry, render, view_directory
+from glovebox.box.files.disk import paths
+from glovebox.box.files.disk.paths import list_tree
+from glovebox.box.files.editor import text
 from glovebox.box.files.editor.messages import CLIP_AT, DIRECTORY_NOTICE, EditorError
+from glovebox.box.files.editor.text import directory, render
+from glovebox.box.machine import TreeEntry
+
+
+def view_directory(path: str) -> str:
+    return directory(path, list_tree(path))
 
 
 def fill(root: Path, *paths: str) -> None:
@@ -101,10 +108,10 @@ def test_the_root_of_all_is_a_directory_like_any_other() -> None:
 @pytest.mark.parametrize("size", [99, 100, 101])
 def test_a_long_listing_is_cut_without_counting_the_slashes(size: int) -> None:
     names = [f"/d/{number:03}".ljust(size, "n") for number in range(200)]
-    text = render([TreeEntry(name, True) for name in names])
+    listed = render([TreeEntry(name, True) for name in names])
     plain = ("\n".join(names) + "\n")[:CLIP_AT]
-    assert text.endswith(DIRECTORY_NOTICE)
-    assert text.removesuffix(DIRECTORY_NOTICE).replace("/\n", "\n") == plain
+    assert listed.endswith(DIRECTORY_NOTICE)
+    assert listed.removesuffix(DIRECTORY_NOTICE).replace("/\n", "\n") == plain
 
 
 def test_of_very_many_entries_the_first_are_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,8 +123,8 @@ def test_of_very_many_entries_the_first_are_shown(tmp_path: Path, monkeypatch: p
         *(f"m{number:03}" for number in range(300)),
     )
     whole = view_directory(str(tmp_path))
-    monkeypatch.setattr(directory_view, "_MOST", 100)
-    monkeypatch.setattr(directory_view, "CLIP_AT", 50 * len(f"{tmp_path}/m000"))
+    monkeypatch.setattr(paths, "MAX_ENTRIES", 100)
+    monkeypatch.setattr(text, "CLIP_AT", 50 * len(f"{tmp_path}/m000"))
     shown, _, _ = view_directory(str(tmp_path)).partition(DIRECTORY_NOTICE)
     assert len(shown) > 2000
     assert whole.startswith(shown)

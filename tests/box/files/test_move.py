@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from glovebox.box.files.disk import move
+from glovebox.box.files.disk import paths
 from glovebox.protocol.files import MoveAction
 from tests.box.files.acting import Acting, plant, tree
 
@@ -132,7 +132,7 @@ async def test_of_many_that_move_to_the_same_place_one_succeeds(acting: Acting) 
 async def test_without_the_system_call_nothing_is_replaced_either(
     acting: Acting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(move, "renameat2", lambda: None)
+    monkeypatch.setattr(paths, "renameat2", lambda: None)
     plant(acting.directory, {"a": "1", "b": "2", "d/x": "", "e": ""})
     assert (await acting.refused(MoveAction(source="a", destination="b"))).error_id == "already_exists"
     await acting.do(MoveAction(source="a", destination="c"))

@@ -21,7 +21,7 @@ import pytest
 from glovebox.box.credentials import assume_user, identity_of
 from glovebox.box.events import EventLog
 from glovebox.box.executor import Executor
-from glovebox.box.files.actions.paths import PathActions
+from glovebox.box.files.actions.search import SearchActions
 from glovebox.box.files.search import line_search
 from glovebox.box.ripgrep import ripgrep
 from glovebox.box.threads import Threads
@@ -284,7 +284,7 @@ def test_a_file_of_the_user_in_another_group_is_replaced_in_one_step_and_keeps_i
 async def test_ripgrep_has_the_rights_of_the_user(base: Path) -> None:
     """Also where the walk that found a file had more."""
     threads = Threads("root", 1)
-    actions = PathActions(
+    actions = SearchActions(
         shell=QuietShell(str(base)),
         threads=threads,
         identity=identity_of(pwd.getpwnam(USER).pw_uid),

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from glovebox.box.executor import Handler
 from glovebox.box.files.actions.content import FileActions
 from glovebox.box.files.actions.paths import PathActions
+from glovebox.box.files.actions.search import SearchActions
+from glovebox.box.files.disk.local_files import LocalFiles
 from glovebox.box.files.transfer.endpoints import transfer_endpoints
 from glovebox.box.plugin import Context, Plugin
 from glovebox.http.endpoints import Endpoint
@@ -21,24 +23,24 @@ class FilesPlugin(Plugin):
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        self._files = FileActions(
-            shell=context.shell,
-            working_dir=context.settings.working_dir,
-            user_id=context.services.user_id,
-            threads=context.user_threads,
-            max_read_bytes=context.settings.max_read_size,
+        settings, shell, threads = context.settings, context.shell, context.user_threads
+        files = LocalFiles(threads, owner=context.services.user_id)
+        self._content = FileActions(
+            files,
+            shell=shell,
+            workspace=lambda: settings.working_dir,
+            max_read_bytes=settings.max_read_size,
         )
-        self._paths = PathActions(
-            shell=context.shell, threads=context.user_threads, identity=context.services.identity
-        )
+        self._paths = PathActions(files, shell=shell)
+        self._search = SearchActions(shell=shell, threads=threads, identity=context.services.identity)
 
     def handlers(self) -> Iterable[Handler]:
-        return [*self._files.handlers(), *self._paths.handlers()]
+        return [*self._content.handlers(), *self._search.handlers(), *self._paths.handlers()]
 
     def endpoints(self) -> Iterable[Endpoint]:
-        """What moves files in and out."""
+        """Uploads, downloads and lists of files."""
         return transfer_endpoints(self.context.settings, self.context.user_threads)
 
     async def stop(self) -> None:
-        """Forget the history of edits."""
-        await self._files.close()
+        """Remove the history of edits."""
+        await self._content.close()

@@ -1,21 +1,69 @@
-"""`/sessions`, `/commands` and `/server_info` of a window."""
+"""`/sessions`, `/commands` and `/server_info` of a window, and errors for what it does not have."""
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.websockets import WebSocket
 
+from glovebox.box.executor import Handler
+from glovebox.box.fallbacks import refuse
 from glovebox.box.plugin import Context
 from glovebox.box.system.stats import ServerInfo, Stats
 from glovebox.box.terminal.endpoints.commands import SignalRequest, command_endpoints
 from glovebox.box.terminal.endpoints.sessions import NewSession
-from glovebox.errors import BadSession
+from glovebox.errors import BadSession, UnsupportedAction
 from glovebox.http import requests
-from glovebox.http.endpoints import Endpoint, Parameter, Reply
-from glovebox.http.responses import ErrorBody, json_response
-from glovebox.hub.window.fallbacks import NO_SIZE
+from glovebox.http.endpoints import Endpoint, Parameter, Reply, Socket
+from glovebox.http.responses import ErrorBody, json_response, refused, to_json
 from glovebox.hub.window.terminal import WindowTerminal
+from glovebox.protocol.actions import (
+    BrowseInteractiveAction,
+    BrowseURLAction,
+    IPythonRunCellAction,
+    MCPAction,
+)
 from glovebox.protocol.terminal import SessionInfo
+
+_INSTEAD = "Use a box of the backend process or docker for that."
+_NO_KERNEL = (
+    "A VS Code window has no IPython kernel: run_ipython cannot be carried out in it. Run the code with "
+    f"`python`, or: {_INSTEAD}"
+)
+_NO_BROWSER = f"A VS Code window has no browser for agents: it opens no pages. {_INSTEAD}"
+_NO_MCP = f"A VS Code window calls no MCP servers. {_INSTEAD}"
+_NO_METRICS = f"A VS Code window does not tell what its machine uses. {_INSTEAD}"
+_NO_ATTACHING = (
+    "Nobody can attach to a terminal of a VS Code window from here: it is there, in the window, for its user."
+)
+_NO_SIZE = "A terminal in VS Code has the size that its user gives it."
+#: A WebSocket is closed with this, as for a session that is not there.
+_CLOSED = 4404
+
+#: Endpoints of a box that a window does not have: method, path, and the error.
+_MISSING: tuple[tuple[str, str, str], ...] = (
+    ("GET", "/kernels", _NO_KERNEL),
+    ("POST", "/kernels", _NO_KERNEL),
+    ("GET", "/kernels/{rest:path}", _NO_KERNEL),
+    ("POST", "/kernels/{rest:path}", _NO_KERNEL),
+    ("DELETE", "/kernels/{rest:path}", _NO_KERNEL),
+    ("GET", "/kernelspecs", _NO_KERNEL),
+    ("GET", "/browser", _NO_BROWSER),
+    ("GET", "/browser/{rest:path}", _NO_BROWSER),
+    ("POST", "/update_mcp_server", _NO_MCP),
+    ("GET", "/mcp/servers", _NO_MCP),
+    ("PUT", "/mcp/servers", _NO_MCP),
+    ("GET", "/sse", _NO_MCP),
+    ("GET", "/mcp", _NO_MCP),
+    ("POST", "/mcp", _NO_MCP),
+    ("GET", "/mcp/{rest:path}", _NO_MCP),
+    ("POST", "/mcp/{rest:path}", _NO_MCP),
+    ("GET", "/metrics", _NO_METRICS),
+    ("GET", "/metrics/system", _NO_METRICS),
+    ("POST", "/sessions/{name}/resize", _NO_SIZE),
+)
 
 
 class ShellEndpoints:
@@ -36,7 +84,7 @@ class ShellEndpoints:
     async def create(self, request: Request) -> Response:
         asked = await requests.body(request, NewSession)
         if asked.rows is not None or asked.columns is not None:
-            raise BadSession(NO_SIZE)
+            raise BadSession(_NO_SIZE)
         if asked.limits is not None:
             raise BadSession("A terminal in VS Code cannot be limited: it is its user's. Leave limits out.")
         return json_response(await self._terminal.create(asked.name, cwd=asked.cwd), 201)
@@ -91,3 +139,37 @@ class ShellEndpoints:
             ),
             *command_endpoints(self._terminal, self._context.threads, self._context.closing),
         ]  # fmt: skip
+
+
+def refusing_handlers() -> list[Handler]:
+    """For actions that a window cannot carry out."""
+    return [
+        refuse(IPythonRunCellAction, _NO_KERNEL),
+        refuse(BrowseURLAction, _NO_BROWSER),
+        refuse(BrowseInteractiveAction, _NO_BROWSER),
+        refuse(MCPAction, _NO_MCP),
+    ]
+
+
+def refusing_endpoints() -> list[Endpoint | Socket]:
+    """For endpoints of a box that a window does not have."""
+    answers = {500: Reply("A VS Code window cannot do that; `detail` says what can.", ErrorBody)}
+    endpoints = [
+        Endpoint(method, path, _refusing(message), "Not in a VS Code window", answers)
+        for method, path, message in _MISSING
+    ]
+    return [*endpoints, Socket("/sessions/{name}/attach", _not_attached)]
+
+
+def _refusing(message: str) -> Callable[[Request], Awaitable[Response]]:
+    async def answer(request: Request) -> Response:
+        return refused(UnsupportedAction(message))
+
+    return answer
+
+
+async def _not_attached(socket: WebSocket) -> None:
+    await socket.accept()
+    closed = {"type": "closed", "code": UnsupportedAction.code, "reason": _NO_ATTACHING}
+    await socket.send_text(to_json(closed).decode())
+    await socket.close(_CLOSED)

@@ -6,17 +6,20 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from glovebox.box.executor import Handler, Observer
+from glovebox.box.files.actions.content import FileActions
+from glovebox.box.files.actions.paths import PathActions
 from glovebox.box.plugin import Context, Plugin
 from glovebox.box.system.stats import Stats
 from glovebox.http.endpoints import Endpoint, Socket
-from glovebox.hub.window.endpoints import ShellEndpoints
-from glovebox.hub.window.fallbacks import refusing_endpoints, refusing_handlers
+from glovebox.hub.window.endpoints import ShellEndpoints, refusing_endpoints, refusing_handlers
 from glovebox.hub.window.files import WindowFiles
-from glovebox.hub.window.paths import WindowPaths
 from glovebox.hub.window.search import WindowSearch
 from glovebox.hub.window.terminal import WindowTerminal
 from glovebox.hub.window.transfer import WindowTransfer
 from glovebox.hub.window_client import Hands
+
+#: How much of earlier contents is kept for one window.
+_HISTORY_BYTES = 64 << 20
 
 
 class WindowPlugin(Plugin):
@@ -35,8 +38,15 @@ class WindowPlugin(Plugin):
             events=context.events,
             threads=context.threads,
         )
-        self._files = WindowFiles(hands, terminal=self.terminal, threads=context.threads)
-        self._paths = WindowPaths(hands, self.terminal)
+        files = WindowFiles(hands, context.threads)
+        self._content = FileActions(
+            files,
+            shell=self.terminal,
+            workspace=lambda: self.terminal.workspace,
+            max_read_bytes=context.settings.max_read_size,
+            history_bytes=_HISTORY_BYTES,
+        )
+        self._paths = PathActions(files, shell=self.terminal)
         self._search = WindowSearch(hands, self.terminal)
         self._transfer = WindowTransfer(
             hands, terminal=self.terminal, settings=context.settings, threads=context.threads
@@ -45,29 +55,28 @@ class WindowPlugin(Plugin):
         context.services.outputs = self.terminal
 
     async def stop(self) -> None:
-        """Let go of commands and forget the history of edits; the window goes on."""
+        """Let go of commands and remove the history of edits; the window goes on."""
         await self.terminal.close()
-        await self._files.close()
+        await self._content.close()
 
     async def health(self) -> dict[str, Any]:
         window = self._hands.window
         return {"id": window.id, "name": window.name, "status": window.status, "seen": window.seen}
 
     def handlers(self) -> Iterable[Handler]:
-        """What a window carries out."""
         return [
             self.terminal.run,
-            *self._files.handlers(),
+            *self._content.handlers(),
             *self._search.handlers(),
             *self._paths.handlers(),
         ]
 
     def refusals(self) -> Iterable[Handler]:
-        """Words for what a window cannot do."""
+        """Errors for actions that a window cannot carry out."""
         return refusing_handlers()
 
     def endpoints(self) -> Iterable[Endpoint | Socket]:
-        """Terminals, transfers, and words for what is missing."""
+        """Terminals, transfers, and errors for what is missing."""
         return [
             *ShellEndpoints(self.terminal, self._stats, self.context).endpoints(),
             *self._transfer.endpoints(),
@@ -75,7 +84,6 @@ class WindowPlugin(Plugin):
         ]
 
     def gauges(self) -> Mapping[str, float]:
-        """How many sessions there are."""
         return {"sessions": len(self.terminal.sessions())}
 
     def observers(self) -> Iterable[Observer]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from glovebox.box.executor import Call, Handler
 from glovebox.box.files.disk.path_errors import FileActionError, in_range
-from glovebox.hub.window.paths import absolute, attempted, missing
+from glovebox.hub.window.files import absolute, attempted, missing
 from glovebox.hub.window.terminal import WindowTerminal
 from glovebox.hub.window_client import Hands, OrderRefused
 from glovebox.protocol.files import (

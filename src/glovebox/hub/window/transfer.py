@@ -36,7 +36,7 @@ from glovebox.http.responses import (
     json_response,
     unexpected,
 )
-from glovebox.hub.window.directories import names
+from glovebox.hub.window.files import names
 from glovebox.hub.window.terminal import WindowTerminal
 from glovebox.hub.window_client import Hands, OrderRefused
 from glovebox.json_codec import convert

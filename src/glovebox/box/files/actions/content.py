@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
+import base64
 import os
-import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine
+from typing import Any, ParamSpec, TypeVar
 
 from glovebox.box.executor import Call, Handler
-from glovebox.box.files.actions.reader import MAX_BYTES, media_type, read_file
-from glovebox.box.files.disk import atomic
-from glovebox.box.files.disk.binary import BINARY_FILE, is_binary_name
-from glovebox.box.files.disk.line_index import LineIndex, TooSlow
-from glovebox.box.files.disk.lines import splice, splice_range, with_line_end
-from glovebox.box.files.disk.locks import PathLocks
-from glovebox.box.files.disk.workspace import SMALL, FileError, FileSource, pieces, resolve
+from glovebox.box.files.disk.encoding import BINARY_FILE, is_binary, is_binary_name
+from glovebox.box.files.disk.lines import TooSlow, cut, shown, splice
+from glovebox.box.files.disk.path_errors import FileActionError, resolve, too_large
 from glovebox.box.files.editor.diff import unified
-from glovebox.box.files.editor.editor import Editor, EditorCommand
+from glovebox.box.files.editor.editor import Editor, EditorCommand, retry_changed
+from glovebox.box.files.editor.history import KEEP_BYTES
 from glovebox.box.files.editor.messages import BinaryFile, EditorError, MissingPath, line_number
+from glovebox.box.machine import FileHandle, Files
 from glovebox.box.shell import Shell
-from glovebox.box.threads import Threads
 from glovebox.errors import ActionError
 from glovebox.protocol.actions import FileEditAction, FileReadAction, FileWriteAction
 from glovebox.protocol.observations import (
@@ -29,73 +26,85 @@ from glovebox.protocol.observations import (
     FileWriteObservation,
 )
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
+#: How much `read` answers with, unless a setting says otherwise.
+MAX_BYTES = 32 << 20
+
 _EDITOR = "oh_aci"
 _SHOWN = "shown"
 
+#: The system's own table of types is not used: an answer must not depend on the machine.
+_MEDIA_TYPES = {
+    ".png": "image/png",
+    ".jpg": "image/jpeg",
+    ".jpeg": "image/jpeg",
+    ".bmp": "image/bmp",
+    ".gif": "image/gif",
+    ".pdf": "application/pdf",
+    ".mp4": "video/mp4",
+    ".webm": "video/webm",
+    ".ogg": "audio/ogg",
+}
+
 
 class FileActions:
-    """Carries out file actions, each in one go in a thread.
+    """Carries out file actions.
 
-    Actions do not wait for the shell. Only before an answer says that a file is missing, the commands that
-    were accepted earlier get the time to make it.
+    They do not wait for the shell. Only before an answer says that a file is missing, commands that were
+    accepted earlier get the time to make it.
     """
 
     def __init__(
         self,
+        files: Files,
         *,
         shell: Shell,
-        working_dir: str,
-        user_id: int | None,
-        threads: Threads,
+        workspace: Callable[[], str],
         max_read_bytes: int = MAX_BYTES,
+        history_bytes: int = KEEP_BYTES,
     ) -> None:
+        self._files = files
         self._shell = shell
         self._max_read_bytes = max_read_bytes
-        self._threads = threads
-        self._user_id = user_id
-        self._locks = PathLocks()
-        self._editor = Editor(working_dir=working_dir, owner=user_id, locks=self._locks)
+        self._editor = Editor(files, workspace=workspace, history_bytes=history_bytes)
 
     def handlers(self) -> list[Handler]:
         return [self.read, self.write, self.edit]
 
     async def close(self) -> None:
         """Remove the history of edits."""
-        await self._threads.run(self._editor.close)
+        await self._files.run(self._editor.close)
 
     async def read(self, action: FileReadAction, call: Call) -> FileReadObservation | ErrorObservation:
-        """Read a file: its lines, or what the editor's `view` makes of it."""
+        """Read a file: its lines, or the editor's `view` of it."""
         if is_binary_name(action.path):
             return ErrorObservation(content=BINARY_FILE)
-        if action.impl_source == _EDITOR:
-            return await self._view(action)
-        observation = await self._read(action)
-        if observation is None:
-            await self._shell.settled()
-            observation = await self._read(action)
-        if observation is None:
-            cwd = self._shell.cwd
+        try:
+            if action.impl_source == _EDITOR:
+                return await self._view(action)
+            try:
+                return await self._files.run(self._read, action, self._shell.cwd)
+            except FileNotFoundError:
+                await self._shell.settled()
+                cwd = self._shell.cwd
+                return await self._files.run(self._read, action, cwd)
+        except FileNotFoundError:
             path = resolve(action.path, cwd)
             return ErrorObservation(
                 content=f"File not found: {path}. Your current working directory is {cwd}."
             )
-        return observation
+        except FileActionError as refused:
+            return refused.observation()
 
     async def write(self, action: FileWriteAction, call: Call) -> FileWriteObservation | ErrorObservation:
         """Write lines into a file."""
         path = resolve(action.path, self._shell.cwd)
         try:
-            await self._threads.run(
-                write_file,
-                path,
-                action.content,
-                action.start,
-                action.end,
-                owner=self._user_id,
-                locks=self._locks,
-            )
-        except FileError as refusal:
-            return ErrorObservation(content=str(refusal), error_id=refusal.error_id)
+            await self._files.run(self._write, path, action)
+        except FileActionError as refused:
+            return refused.observation()
         return FileWriteObservation(path=path)
 
     async def edit(self, action: FileEditAction, call: Call) -> FileEditObservation | ErrorObservation:
@@ -106,6 +115,8 @@ class FileActions:
             content, diff = await self._edit(action)
         except EditorError as error:
             content, diff = _error(error), ""
+        except FileActionError as refused:
+            return refused.observation()
         return FileEditObservation(
             content=content,
             path=action.path,
@@ -114,46 +125,98 @@ class FileActions:
             diff=diff,
         )
 
-    async def _read(self, action: FileReadAction) -> FileReadObservation | ErrorObservation | None:
-        """The answer, or `None` if there is no file."""
-        path = resolve(action.path, self._shell.cwd)
-        # The contract tests what it can open without asking the shell. Of other files, pictures are shown,
-        # and to tools they are shown by any path.
-        shown = action.impl_source == _SHOWN and media_type(path) is not None
-        test_binary = action.path.startswith("/") and not shown
+    async def _read(self, action: FileReadAction, cwd: str) -> FileReadObservation:
+        path = resolve(action.path, cwd)
+        media = media_type(path)
+        # The contract tests absolute paths only. Of other files pictures are shown, and tools are shown
+        # pictures by any path.
+        test_binary = action.path.startswith("/") and not (action.impl_source == _SHOWN and media is not None)
         try:
-            content = await self._threads.run(
-                read_file,
-                path,
-                test_binary=test_binary,
-                start=action.start,
-                end=action.end,
-                most=self._max_read_bytes,
-            )
-        except FileNotFoundError:
-            return None
-        except FileError as refusal:
-            return ErrorObservation(content=str(refusal), error_id=refusal.error_id)
+            file = await self._files.open(path)
+        except IsADirectoryError:
+            raise FileActionError("", f"Path is a directory: {path}. You can only read files") from None
+        with file:
+            if not file.is_regular:
+                raise FileActionError("", f"Path is not a regular file: {path}. You can only read files")
+            if test_binary and await self._files.compute(is_binary, file.sample()):
+                raise FileActionError("", BINARY_FILE)
+            if media is not None:
+                content = await self._data_url(file, media)
+            else:
+                content = await self._text(file, action.start, action.end)
         return FileReadObservation(content=content, path=path)
+
+    async def _text(self, file: FileHandle, start: int, end: int) -> str:
+        most = self._max_read_bytes
+        whole = start <= 0 and end == -1
+        try:
+            data = await file.content(most if whole else file.small)
+            if data is not None:
+                text = await self._files.compute(_cut, data, start, end)
+                if len(data) > most and len(part := text.encode()) > most:
+                    raise too_large(file.path, len(part), most)
+                return text
+            if whole:
+                raise too_large(file.path, file.size, most)
+            return shown(await file.lines(start, end, most))
+        except UnicodeDecodeError:
+            raise FileActionError("", f"File could not be decoded as utf-8: {file.path}.") from None
+        except TooSlow:
+            raise FileActionError(
+                "too_large",
+                f"File is too large: {file.path} could not be gone through in time. "
+                "Read a part of it with a command, such as head, tail or sed -n.",
+            ) from None
+
+    async def _data_url(self, file: FileHandle, media: str) -> str:
+        most = self._max_read_bytes
+        data = None if file.size * 4 // 3 > most else await file.content(most)
+        if data is None:
+            raise too_large(file.path, file.size * 4 // 3, most)
+        encoded = await self._files.compute(base64.b64encode, data)
+        return f"data:{media};base64,{encoded.decode('ascii')}"
 
     async def _view(self, action: FileReadAction) -> FileReadObservation | ErrorObservation:
         try:
-            try:
-                edited = await self._threads.run(
-                    self._editor.view, action.path, action.view_range, text_only=True
-                )
-            except MissingPath:
-                await self._shell.settled()
-                edited = await self._threads.run(
-                    self._editor.view, action.path, action.view_range, text_only=True
-                )
+            viewed = await self._with_editor(
+                self._editor.view, action.path, action.view_range, text_only=True
+            )
+            content = viewed.output
         except BinaryFile:
             return ErrorObservation(content=BINARY_FILE)
         except EditorError as error:
             content = _error(error)
-        else:
-            content = edited.output
         return FileReadObservation(content=content, path=action.path, impl_source=_EDITOR)
+
+    async def _write(self, path: str, action: FileWriteAction) -> None:
+        async with self._files.lock(path):
+            await retry_changed(self._put, path, action)
+
+    async def _put(self, path: str, action: FileWriteAction) -> None:
+        """Put lines into a file, making it and its directory where they are missing."""
+        content, start, end = action.content, action.start, action.end
+        try:
+            file = await self._files.open(path)
+        except FileNotFoundError:
+            await self._files.create(path, (content + "\n").encode(), exclusive=False)
+            return
+        except IsADirectoryError:
+            raise FileActionError("", f"Path is a directory: {path}. You can only write to files") from None
+        with file:
+            if not file.is_regular:
+                raise FileActionError("", f"Path is not a regular file: {path}. You can only write to files")
+            try:
+                data = await file.content(file.small)
+                if data is None:
+                    await self._files.splice(file, content, start, end)
+                else:
+                    new = await self._files.compute(_spliced, data, content, start, end)
+                    await self._files.replace(file, new)
+            except UnicodeDecodeError:
+                raise FileActionError("", f"File could not be decoded as utf-8: {path}") from None
+            except TooSlow:
+                reason = f"File is too large: {path} could not be gone through in time."
+                raise FileActionError("", reason) from None
 
     async def _edit(self, action: FileEditAction) -> tuple[str, str]:
         command = EditorCommand(
@@ -164,101 +227,37 @@ class FileActions:
             new_str=action.new_str,
             insert_line=line_number(action.insert_line),
         )
+        return await self._with_editor(self._run, command)
+
+    async def _with_editor(
+        self, work: Callable[P, Coroutine[Any, Any, T]], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
         try:
-            return await self._threads.run(self._run, command)
+            return await self._files.run(work, *args, **kwargs)
         except MissingPath:
             await self._shell.settled()
-            return await self._threads.run(self._run, command)
+            return await self._files.run(work, *args, **kwargs)
 
-    def _run(self, command: EditorCommand) -> tuple[str, str]:
-        """The editor's answer and the diff of what it did."""
-        edited = self._editor.run(command)
-        return edited.output, unified(edited.old_content or "", edited.new_content or "", command.path)
+    async def _run(self, command: EditorCommand) -> tuple[str, str]:
+        """The editor's answer and the diff of its change."""
+        edited = await self._editor.run(command)
+        old, new = edited.old_content or "", edited.new_content or ""
+        return edited.output, await self._files.compute(unified, old, new, command.path)
 
 
 def _error(error: EditorError) -> str:
     return f"ERROR:\n{error}"
 
 
-#: The mode of a file that was not there before.
-NEW_FILE_MODE = 0o664
+def _cut(data: bytes, start: int, end: int) -> str:
+    return cut(shown(data.decode()), start, end)
 
 
-def write_file(
-    path: str, content: str, start: int | None, end: int | None, *, owner: int | None, locks: PathLocks
-) -> None:
-    """Put lines into a file, making it and its directory where they are missing.
-
-    A new file goes to `owner`, user and group alike.
-
-    Raises:
-        Refused: it is not a file, not a text file, or its ownership could not be set after all.
-    """
-    real = os.path.realpath(path)
-    with locks.hold(real):
-        try:
-            source = FileSource(path)
-        except FileNotFoundError:
-            _create(path, content, owner=owner, real=real)
-            return
-        with source:
-            _expect_regular(path, source.status.st_mode)
-            try:
-                _change(path, source, content, start, end, real=real)
-            except UnicodeDecodeError:
-                raise FileError(f"File could not be decoded as utf-8: {path}") from None
-            except TooSlow:
-                raise FileError(f"File is too large: {path} could not be gone through in time.") from None
+def _spliced(data: bytes, content: str, start: int | None, end: int | None) -> bytes:
+    return splice(data.decode(), content, start, end).encode()
 
 
-def _change(
-    path: str, source: FileSource, content: str, start: int | None, end: int | None, *, real: str
-) -> None:
-    status = source.status
-    previous = source.content(SMALL)
-    if previous is not None:
-        data = splice(previous.decode(), content, start, end).encode()
-        atomic.replace(path, data, real=real, status=status, previous=previous)
-        return
-    index = LineIndex(source.fd)
-    kept, resumed = (index.offset(line) for line in splice_range(index.lines, start, end))
-    everything = start == 0 and end == -1
-    new = with_line_end(content + "\n", "\n" if everything else index.line_end).encode()
-
-    def change(file: int) -> Iterator[bytes]:
-        yield from pieces(file, 0, kept)
-        yield new
-        yield from pieces(file, resumed, index.size)
-
-    atomic.rewrite(path, change, real=real, status=status, file=source.fd, size=index.size)
-
-
-def _expect_regular(path: str, mode: int) -> None:
-    if stat.S_ISDIR(mode):
-        raise FileError(f"Path is a directory: {path}. You can only write to files")
-    if not stat.S_ISREG(mode):
-        raise FileError(f"Path is not a regular file: {path}. You can only write to files")
-
-
-def _create(path: str, content: str, *, owner: int | None, real: str) -> None:
-    data = (content + "\n").encode()
-    directory = os.path.dirname(path)
-    if not os.path.isdir(directory):
-        _make_directories(directory)
-    try:
-        refusal = atomic.create(path, data, real=real, mode=NEW_FILE_MODE, owner=owner)
-    except FileNotFoundError:
-        # A link that leads into a directory that is not there.
-        raise FileError(f"File not found: {path}") from None
-    if refusal is not None:
-        raise FileError(f"File {path} written, but failed to change ownership and permissions: {refusal}")
-
-
-def _make_directories(directory: str) -> None:
-    missing = []
-    while directory and not os.path.lexists(directory):
-        missing.append(directory)
-        directory = os.path.dirname(directory)
-    for path in reversed(missing):
-        with contextlib.suppress(FileExistsError):  # another write was faster
-            os.mkdir(path)
+def media_type(path: str) -> str | None:
+    """The type of a file with that name, if `read` answers with a data URL of it."""
+    name = os.path.basename(path).lower()
+    return _MEDIA_TYPES.get(name[name.rfind(".") :]) if "." in name else None

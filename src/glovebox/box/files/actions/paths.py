@@ -1,28 +1,22 @@
-"""The `glob`, `grep`, `stat`, `move`, `delete` and `mkdir` actions."""
+"""The `stat`, `move`, `delete` and `mkdir` actions."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
-from typing import TYPE_CHECKING, TypeVar
+import errno
+import os
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeVar
 
-from glovebox.box.credentials import Identity, own_rights
 from glovebox.box.executor import Call, Handler
-from glovebox.box.files.actions.wait_for_shell import answered
-from glovebox.box.files.disk.delete import delete, describe, make_directory
-from glovebox.box.files.disk.move import move
-from glovebox.box.files.disk.path_errors import FileActionError, resolved, shown
+from glovebox.box.files.disk.path_errors import FileActionError, no_directory, refusal, shown
+from glovebox.box.machine import Files, PathKind
 from glovebox.box.shell import Shell
-from glovebox.box.threads import Threads
 from glovebox.protocol.base import Observation
 from glovebox.protocol.files import (
     DeleteAction,
     DeleteObservation,
-    GlobAction,
-    GlobObservation,
-    GrepAction,
-    GrepObservation,
     MkdirAction,
     MkdirObservation,
     MoveAction,
@@ -32,122 +26,150 @@ from glovebox.protocol.files import (
 )
 from glovebox.protocol.observations import ErrorObservation
 
-if TYPE_CHECKING:  # what searches is loaded with the first search: a box has to start
-    from glovebox.box.files.search.walk import Budget
-
-#: How long a search may take unless its action says.
-SEARCH_SECONDS = 30.0
-#: Searches at the same time. More of them wait, so that some threads are always left for quick things.
-MAX_SEARCHES = 4
-
 ObservationT = TypeVar("ObservationT", bound=Observation)
 
 
+async def answered(
+    shell: Shell, attempt: Callable[[bool], Awaitable[ObservationT]], timeout: float | None
+) -> ObservationT | ErrorObservation:
+    """Try, and when something is not found try once more after the shell has settled.
+
+    `attempt` gets whether it has, and resolves paths itself: the shell may be elsewhere by then.
+    """
+    try:
+        try:
+            return await attempt(False)
+        except FileActionError as refused:
+            if refused.error_id != "not_found":
+                raise
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout):
+                await shell.settled()
+        return await attempt(True)
+    except FileActionError as refused:
+        return refused.observation()
+
+
 class PathActions:
-    """Finds, looks at and rearranges paths.
+    """Describes and rearranges paths.
 
     Like reading and writing, these actions do not wait for the shell unless something is missing.
-    `identity` is the user that ripgrep runs as, if that is not the server's.
     """
 
-    def __init__(self, *, shell: Shell, threads: Threads, identity: Identity | None = None) -> None:
+    def __init__(self, files: Files, *, shell: Shell) -> None:
+        self._files = files
         self._shell = shell
-        self._threads = threads
-        self._identity = identity
-        self._searches = asyncio.Semaphore(MAX_SEARCHES)
-        self._loaded = False
 
     def handlers(self) -> list[Handler]:
-        return [self.glob, self.grep, self.stat, self.move, self.delete, self.mkdir]
-
-    async def glob(self, action: GlobAction, call: Call) -> GlobObservation | ErrorObservation:
-        """Find files by a pattern."""
-
-        async def attempt(settled: bool) -> GlobObservation:
-            async with self._search(action.timeout) as budget:
-                from glovebox.box.files.search.glob import find_files
-
-                return await self._threads.run(find_files, action, self._shell.cwd, budget, settled=settled)
-
-        return await answered(self._shell, attempt, action.timeout)
-
-    async def grep(self, action: GrepAction, call: Call) -> GrepObservation | ErrorObservation:
-        """Search files for a pattern."""
-
-        async def attempt(settled: bool) -> GrepObservation:
-            async with self._search(action.timeout) as budget:
-                from glovebox.box.files.search.grep import search_lines
-
-                return await search_lines(action, self._shell.cwd, budget, self._threads, self._identity)
-
-        return await answered(self._shell, attempt, action.timeout)
+        return [self.stat, self.move, self.delete, self.mkdir]
 
     async def stat(self, action: StatAction, call: Call) -> StatObservation | ErrorObservation:
-        """Tell what a path is."""
+        """Describe a path."""
 
-        def attempt(cwd: str, settled: bool) -> StatObservation:
-            return describe(resolved(cwd, action.path), follow_symlinks=action.follow_symlinks)
+        async def attempt(cwd: str, settled: bool) -> StatObservation:
+            path = await self._files.absolute(cwd, action.path)
+            return await self._files.describe(path, follow=action.follow_symlinks)
 
         return await self._answered(attempt, action.timeout)
 
     async def move(self, action: MoveAction, call: Call) -> MoveObservation | ErrorObservation:
-        def attempt(cwd: str, settled: bool) -> MoveObservation:
-            return move(
-                resolved(cwd, action.source),
-                resolved(cwd, action.destination),
-                into_directory=action.destination.endswith("/"),
-                overwrite=action.overwrite,
-            )
+        async def attempt(cwd: str, settled: bool) -> MoveObservation:
+            source = await self._files.absolute(cwd, action.source)
+            target = await self._files.absolute(cwd, action.destination)
+            try:
+                kind = await self._files.stat(source, follow=False)
+            except OSError as error:
+                raise refusal(error, source) from error
+            if await self._is_directory(target):
+                target = os.path.join(target, os.path.basename(source))
+            elif action.destination.endswith("/") and kind != "directory":
+                raise no_directory(target)
+            await self._check_places(source, target, kind)
+            try:
+                await self._files.move(source, target, overwrite=action.overwrite)
+            except OSError as error:
+                raise _move_refusal(error, source, target, action.overwrite) from error
+            content = f"Moved {shown(source)} to {shown(target)}."
+            return MoveObservation(content=content, source=shown(source), destination=shown(target))
 
         return await self._answered(attempt, action.timeout)
 
     async def delete(self, action: DeleteAction, call: Call) -> DeleteObservation | ErrorObservation:
-        def attempt(cwd: str, settled: bool) -> DeleteObservation:
-            path = resolved(cwd, action.path)
+        async def attempt(cwd: str, settled: bool) -> DeleteObservation:
+            path = await self._files.absolute(cwd, action.path)
             try:
-                return delete(path, cwd, recursive=action.recursive)
+                removed = await self._files.delete(path, cwd, recursive=action.recursive)
             except FileActionError as refused:
                 if not (settled and action.missing_ok and refused.error_id == "not_found"):
                     raise
                 content = f"{shown(path)} does not exist, so there was nothing to delete."
                 return DeleteObservation(content=content, path=shown(path), removed=0)
+            things = f" and the {removed - 1} entries in it" if removed > 1 else ""
+            content = f"Deleted {shown(path)}{things}."
+            return DeleteObservation(content=content, path=shown(path), removed=removed)
 
         return await self._answered(attempt, action.timeout)
 
     async def mkdir(self, action: MkdirAction, call: Call) -> MkdirObservation | ErrorObservation:
-        def attempt(cwd: str, settled: bool) -> MkdirObservation:
-            return make_directory(resolved(cwd, action.path), parents=action.parents)
+        async def attempt(cwd: str, settled: bool) -> MkdirObservation:
+            path = await self._files.absolute(cwd, action.path)
+            made = await self._files.make_directory(path, parents=action.parents)
+            directory = f"directory {shown(path)}"
+            content = f"Made the {directory}." if made else f"The {directory} was there already."
+            return MkdirObservation(content=content, path=shown(path), created=made)
 
         return await self._answered(attempt, action.timeout)
 
-    @contextlib.asynccontextmanager
-    async def _search(self, timeout: float | None) -> AsyncIterator[Budget]:
-        """A search's turn and its time; when its caller gives up, so does a walk that is under way."""
-        async with self._searches:
-            if not self._loaded:
-                await self._threads.run(_load)
-                self._loaded = True
-            from glovebox.box.files.search.walk import Budget
-
-            budget = Budget(SEARCH_SECONDS if timeout is None else timeout)
-            try:
-                yield budget
-            finally:
-                budget.cancel()
-
     async def _answered(
-        self, attempt: Callable[[str, bool], ObservationT], timeout: float | None
+        self, attempt: Callable[[str, bool], Coroutine[Any, Any, ObservationT]], timeout: float | None
     ) -> ObservationT | ErrorObservation:
-        async def in_thread(settled: bool) -> ObservationT:
-            return await self._threads.run(attempt, self._shell.cwd, settled)
+        async def run(settled: bool) -> ObservationT:
+            return await self._files.run(attempt, self._shell.cwd, settled)
 
-        return await answered(self._shell, in_thread, timeout)
+        return await answered(self._shell, run, timeout)
+
+    async def _is_directory(self, path: str) -> bool:
+        try:
+            return await self._files.stat(path) == "directory"
+        except OSError:
+            return False
+
+    async def _check_places(self, source: str, target: str, kind: PathKind) -> None:
+        if source == "/":
+            raise FileActionError(
+                "protected_path", "The root directory cannot be moved. Give a path below it."
+            )
+        (parent, name), (above, former) = os.path.split(target), os.path.split(source)
+        parent = await self._files.real(parent)
+        if (await self._files.real(above), former) == (parent, name):
+            raise FileActionError(
+                "invalid_argument", f"{shown(source)} and the destination are the same. Choose another."
+            )
+        real = await self._files.real(source)
+        if kind == "directory" and os.path.commonpath([real, parent]) == real:
+            raise FileActionError(
+                "invalid_argument",
+                f"{shown(source)} cannot be moved into itself. Choose another destination.",
+            )
 
 
-def _load() -> None:
-    with own_rights():
-        import glovebox.box.files.search.grep  # noqa: F401
-        from glovebox.box.ripgrep import RipgrepFailed, ripgrep_descriptor
-
-        with contextlib.suppress(RipgrepFailed):  # which a search will say
-            ripgrep_descriptor()
+def _move_refusal(error: OSError, source: str, target: str, overwrite: bool) -> FileActionError:
+    """The answer to a failed move, which may be about either of the two paths."""
+    where = shown(target)
+    if error.errno in (errno.EEXIST, errno.ENOTEMPTY) and overwrite:
+        return FileActionError("not_empty", f"{where} is a directory that is not empty. Delete it first.")
+    if error.errno == errno.EEXIST:
+        return FileActionError(
+            "already_exists", f"{where} already exists. Set overwrite to replace it, or choose another."
+        )
+    if error.errno == errno.EISDIR:
+        return FileActionError(
+            "is_a_directory", f"{where} is a directory, which a file cannot replace. Delete it first."
+        )
+    if error.errno == errno.ENOTDIR:
+        return FileActionError(
+            "not_a_directory", f"{where} is a file, which a directory cannot replace. Delete it first."
+        )
+    if error.errno in (errno.ENOENT, errno.EBUSY):
+        return refusal(error, source)
+    return refusal(error, error.filename2 or error.filename or target)

@@ -1,4 +1,4 @@
-"""Putting content into files so that nobody ever sees half of it.
+"""Writing files so that no reader ever sees half of a change.
 
 A file is replaced by a finished temporary file of the same directory (`.glovebox-*.tmp`, removed when
 anything goes wrong) that takes its place in one step. A reader, or a crash of this process, finds the old
@@ -9,20 +9,20 @@ is up to the file system.
 * **Symbolic links** are followed: the file a link leads to is replaced, the link stays. Through a dangling
   link its target is created.
 * **Where an exact replacement is impossible** the file is overwritten in place instead: its directory is
-  not writable, it belongs to somebody whose files we cannot make, it is a mount point, or it is a file of
-  `/proc` or `/sys`. If that fails half-way, because the disk is full for instance, the old content is put
-  back.
+  not writable, it has an owner whose files we cannot make, it is a mount point, or it is a file of `/proc`
+  or `/sys`. If that fails half-way, because the disk is full for instance, the old content is put back.
 * **Hard links** stay linked, so a file with several names is overwritten in place too.
 * **A file without write permission** is not replaced, even where the directory would allow it.
 * **Pipes, sockets and devices** are not written: callers refuse what is not a regular file.
 
-Errors name the path the caller asked for, never a temporary file.
+Errors name the path of the caller, never a temporary file.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import os
 import secrets
 import stat
@@ -31,15 +31,20 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator
 
 from glovebox.box.credentials import own_rights
-from glovebox.box.files.disk.renameat2 import EXCHANGE, renameat2
-from glovebox.box.files.disk.workspace import pieces
 
-#: Temporary files begin with this, so that a leftover of a killed process can be told.
+#: Temporary files begin with this, so that leftovers of a killed process can be recognised.
 PREFIX = ".glovebox-"
 
+#: Large files are read this much at a time. Other threads wait for as long as it takes to look at it.
+CHUNK = 1 << 18
+
+#: Flags of `renameat2`: fail when the target exists, or let the two paths change places.
+NOREPLACE, EXCHANGE = 1, 2
+
+_AT_FDCWD = -100
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
 
-#: What says "not like this" about a replacement, as opposed to "not at all".
+#: Errors after which overwriting the file in place may still work.
 _NO_REPLACEMENT = frozenset(
     {
         errno.EACCES,
@@ -52,9 +57,9 @@ _NO_REPLACEMENT = frozenset(
         errno.EOPNOTSUPP,
     }
 )
-#: What systems and file systems answer that cannot let two paths change places.
+#: Errors of systems and file systems on which two paths cannot change places.
 _NO_EXCHANGE = frozenset({errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOENT})
-#: What a file system without hard links answers.
+#: Errors of file systems without hard links.
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
 
 
@@ -88,7 +93,7 @@ def rewrite(
     """
     if _replaced(path, change(file), real, status):
         return
-    with own_rights():  # a file without a name, which is nobody's business
+    with own_rights():  # a file without a name, which no other process sees
         kept = tempfile.TemporaryFile()  # noqa: SIM115  closed below
     with kept:
         for piece in pieces(file, 0, size):
@@ -257,7 +262,7 @@ def _give(fd: int, user: int, group: int) -> None:
 
 
 def _attributes(file: int | str) -> set[str]:
-    """The extended attributes that are ours to keep; labels of the security system are its own business."""
+    """The extended attributes to keep; the security system labels files itself."""
     try:
         names = os.listxattr(file)
     except OSError as error:
@@ -286,3 +291,29 @@ def _may_write(path: str) -> bool:
 def _named(error: OSError, path: str) -> OSError:
     """The same error about the path the caller knows."""
     return OSError(error.errno, error.strerror, path)
+
+
+def pieces(file: int, start: int, end: int) -> Iterator[bytes]:
+    """The bytes of an open file from `start` to `end`, or to where it ends by now."""
+    while start < end and (piece := os.pread(file, min(end - start, CHUNK), start)):
+        yield piece
+        start += len(piece)
+
+
+@functools.cache
+def renameat2() -> Callable[[str, str, int], None] | None:
+    """The system call as `rename(source, target, flag)`; None where the C library does not have it."""
+    import ctypes
+
+    try:
+        call = ctypes.CDLL(None, use_errno=True).renameat2
+    except (OSError, AttributeError):
+        return None
+    call.argtypes = [ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_uint]
+
+    def rename(source: str, target: str, flag: int) -> None:
+        if call(_AT_FDCWD, os.fsencode(source), _AT_FDCWD, os.fsencode(target), flag):
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number), source, None, target)
+
+    return rename

@@ -1,23 +1,34 @@
-"""What goes wrong with paths, in words an agent can act on. The one place that reads error numbers."""
+"""Paths as actions name them, and the errors that agents get about them."""
 
 from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Callable
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
 
 from glovebox.errors import ActionError
-from glovebox.protocol.observations import ErrorObservation
+
+if TYPE_CHECKING:  # the editor is also used in kernels, whose Python need not have what messages are made of
+    from glovebox.protocol.observations import ErrorObservation
 
 
 class FileActionError(ActionError):
-    """A file action that is answered with an error, not with a failure of the request."""
+    """A file action that is answered with an error observation, not with a failure of the request."""
 
     def __init__(self, error_id: str, content: str) -> None:
         super().__init__(content)
         self.error_id = error_id
 
     def observation(self) -> ErrorObservation:
+        from glovebox.protocol.observations import ErrorObservation
+
         return ErrorObservation(content=self.message, error_id=self.error_id)
+
+
+class ChangedMeanwhile(FileActionError):
+    """The file is not as it was read: read it and make the change again."""
 
 
 _SENTENCES: dict[int, tuple[str, str]] = {
@@ -54,7 +65,7 @@ _SENTENCES: dict[int, tuple[str, str]] = {
 
 
 def refusal(error: OSError, path: str) -> FileActionError:
-    """What an error of the operating system about a path means."""
+    """The answer to an error of the operating system about a path."""
     code, sentence = _SENTENCES.get(
         error.errno or 0,
         ("io_error", f"The system could not do this to {{path}}: {error.strerror or error}."),
@@ -67,13 +78,75 @@ def shown(path: str) -> str:
     return path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
-def resolved(directory: str, path: str) -> str:
+def too_large(path: str, size: int, most: int) -> FileActionError:
+    """An answer would be longer than the limit."""
+    return FileActionError(
+        "too_large",
+        f"File is too large: {path} would be answered with {max(size, most + 1):,} bytes, and at most "
+        f"{most:,} are read at once. Read fewer lines, with start and end, use a command such as head, or "
+        "download the file.",
+    )
+
+
+def no_directory(path: str) -> FileActionError:
+    """The directory that something should go into is missing."""
+    return FileActionError(
+        "not_found", f"The directory {shown(path)} does not exist. Make it with mkdir first."
+    )
+
+
+def no_parent(path: str) -> FileActionError:
+    """The parent of a new directory is missing."""
+    return FileActionError(
+        "not_found", f"{shown(path)} does not exist. Make it first, or set parents to true."
+    )
+
+
+def not_free(path: str) -> FileActionError:
+    """Something that is no directory is where one should be made."""
+    return FileActionError(
+        "already_exists", f"{shown(path)} exists and is not a directory. Choose another path."
+    )
+
+
+def shell_inside(path: str) -> FileActionError:
+    """The shell needs the directory."""
+    return FileActionError(
+        "protected_path",
+        f"The shell is in {shown(path)}. Change to another directory first, or delete what is in it.",
+    )
+
+
+def half_pair() -> FileActionError:
+    """The path cannot be encoded."""
+    return FileActionError("invalid_argument", "The path has half of a surrogate pair. Correct it.")
+
+
+def normal(path: str) -> str:
+    """The path without `.` parts, doubled or trailing slashes; `..` stays, as links may make it matter."""
+    if (
+        "//" in path
+        or "/./" in path
+        or path.endswith(("/", "/."))
+        or path.startswith("./")
+        or path in ("", ".")
+    ):
+        return str(PurePosixPath(path))
+    return path
+
+
+def resolve(path: str, cwd: str) -> str:
+    """The absolute path that the contract means by `path` when the shell is in `cwd`."""
+    return normal(path) if path.startswith("/") else normal(f"{cwd.rstrip('/')}/{path}")
+
+
+def resolved(directory: str, path: str, real: Callable[[str], str] = os.path.realpath) -> str:
     """The absolute path for a path that may be relative to `directory`, without `.` and `..`.
 
     A `..` behind a link leads where the system says, not where the text says. Blocks when there is one.
 
     Raises:
-        Refusal: it cannot be a path.
+        FileActionError: it cannot be a path.
     """
     if not path:
         raise FileActionError(
@@ -86,13 +159,11 @@ def resolved(directory: str, path: str) -> str:
     try:
         os.fsencode(path)
     except UnicodeEncodeError:
-        raise FileActionError(
-            "invalid_argument", "The path has half of a surrogate pair. Correct it."
-        ) from None
+        raise half_pair() from None
     absolute = os.path.join(directory, path)
     if ".." in absolute.split("/"):
         holder, name = os.path.split(absolute.rstrip("/"))
-        absolute = os.path.realpath(absolute) if name in ("..", ".") else f"{os.path.realpath(holder)}/{name}"
+        absolute = real(absolute) if name in ("..", ".") else f"{real(holder)}/{name}"
     absolute = os.path.normpath(absolute)
     # POSIX lets two leading slashes mean something else; no system we run on makes use of that.
     return "/" + absolute.lstrip("/")
@@ -102,7 +173,7 @@ def in_range(name: str, value: int, least: int, most: int | None = None) -> None
     """Check a number an action was given.
 
     Raises:
-        Refusal: it is out of range.
+        FileActionError: it is out of range.
     """
     if value < least or (most is not None and value > most):
         bounds = f"{least} or more" if most is None else f"from {least} to {most}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import io
 import os
 from typing import Any
 
@@ -21,11 +22,11 @@ def is_document(path: str) -> bool:
     return os.path.splitext(path)[1].lower() in SUFFIXES
 
 
-def to_markdown(path: str) -> str:
-    """The document at `path` as Markdown.
+def to_markdown(path: str, data: bytes) -> str:
+    """A document as Markdown; the suffix of `path` says which kind it is.
 
     Raises:
-        ConversionError: it is damaged, or what reads it is not installed.
+        ConversionError: it is damaged, or no library for it is installed.
     """
     suffix = os.path.splitext(path)[1].lower()
     if suffix in (".docx", ".xlsx", ".pptx"):
@@ -33,15 +34,15 @@ def to_markdown(path: str) -> str:
             from glovebox.box.files.editor import office  # loads what nothing else here needs
 
         try:
-            return office.CONVERTERS[suffix](path)
+            return office.CONVERTERS[suffix](io.BytesIO(data))
         except office.DAMAGED as error:
             raise ConversionError(str(error)) from error
     if suffix == ".pdf":
-        return _pdf(path)
+        return _pdf(data)
     raise ConversionError(f"speech recognition for {suffix} files is not available here")
 
 
-def _pdf(path: str) -> str:
+def _pdf(data: bytes) -> str:
     try:
         with own_rights():
             pdf: Any = importlib.import_module("pdfminer.high_level")
@@ -51,6 +52,6 @@ def _pdf(path: str) -> str:
             "PDF files need the Python package pdfminer.six (pip install pdfminer.six)"
         ) from None
     try:
-        return str(pdf.extract_text(path))
+        return str(pdf.extract_text(io.BytesIO(data)))
     except (problems.PSException, OSError, ValueError) as error:
         raise ConversionError(str(error)) from error

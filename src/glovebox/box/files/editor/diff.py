@@ -17,7 +17,7 @@ _WINDOW = 1 << 16
 
 
 def unified(old: str, new: str, path: str) -> str:
-    """What `difflib.unified_diff` says with no context, every line trimmed at the right; empty if equal."""
+    """As `difflib.unified_diff` without context, every line trimmed at the right; empty if equal."""
     if old == new:
         return ""
     head = tail = 0
@@ -39,7 +39,7 @@ def unified(old: str, new: str, path: str) -> str:
 class _Part(NamedTuple):
     """The lines of a text without those at its start and its end that are set aside.
 
-    These are told in characters, with a line end after the last line too.
+    `head` and `tail` count characters, with a line end after the last line too.
     """
 
     text: str
@@ -79,7 +79,7 @@ def _hunks(before: _Part, after: _Part) -> Iterator[_Hunk]:
 
 
 def _range(start: int, length: int) -> str:
-    """Lines as a hunk's header names them: nothing is said to be after the line before it."""
+    """Lines as a hunk's header names them; no lines have the number of the line before them."""
     if length == 1:
         return str(start + 1)
     return f"{start + 1 if length else start},{length}"

@@ -1,4 +1,4 @@
-"""The editor for code that runs in a kernel: one function, which answers with JSON between two tags."""
+"""The editor for code in a kernel: one function, which answers with JSON between two tags."""
 
 from __future__ import annotations
 
@@ -15,10 +15,12 @@ import uuid
 import warnings
 from typing import NamedTuple
 
+from glovebox.box.files.disk.local_files import LocalFiles
 from glovebox.box.files.editor.editor import Edited, Editor, EditorCommand
 from glovebox.box.files.editor.messages import EditorError, invalid, line_number
+from glovebox.box.machine import complete
 
-#: What the editor says last after a change, and what problems are put before.
+#: The last sentence after a change begins with this; problems are inserted before it.
 _ADVICE = "Review the changes"
 
 
@@ -32,19 +34,18 @@ def file_editor(
     insert_line: object = None,
     enable_linting: bool = False,
 ) -> str:
-    """Carry out one command of the editor. What it cannot do is told in the answer."""
+    """Carry out one command of the editor. Errors are part of the answer."""
     try:
-        edited = _editor().run(
-            EditorCommand(
-                command=str(command),
-                path=_path(path),
-                file_text=_text("file_text", file_text),
-                view_range=view_range,
-                old_str=_text("old_str", old_str),
-                new_str=_text("new_str", new_str),
-                insert_line=line_number(insert_line),
-            )
+        wanted = EditorCommand(
+            command=str(command),
+            path=_path(path),
+            file_text=_text("file_text", file_text),
+            view_range=view_range,
+            old_str=_text("old_str", old_str),
+            new_str=_text("new_str", new_str),
+            insert_line=line_number(insert_line),
         )
+        edited = complete(_editor().run, wanted)
     except EditorError as error:
         return _failed(str(error))
     except ImportError as error:
@@ -64,9 +65,9 @@ def file_editor(
 
 @functools.cache
 def _editor() -> Editor:
-    """The editor of this process. What it keeps to undo edits goes when the process ends."""
-    editor = Editor(working_dir=None)
-    atexit.register(editor.close)
+    """The editor of this process. Its history of edits is removed when the process ends."""
+    editor = Editor(LocalFiles())
+    atexit.register(complete, editor.close)
     return editor
 
 
@@ -109,7 +110,7 @@ _SECONDS = 30
 
 
 class Problem(NamedTuple):
-    """What is wrong, and where."""
+    """A problem and its place."""
 
     line: int
     column: int

@@ -1,4 +1,4 @@
-"""The editor's words: errors and texts exactly as the contract has them."""
+"""The errors and notices of the editor, exactly as the contract has them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class MissingPath(EditorError):
 
     def __init__(self, path: str) -> None:
         super().__init__(
-            invalid_text("path", path, f"The path {path} does not exist. Please provide a valid path.")
+            _invalid_text("path", path, f"The path {path} does not exist. Please provide a valid path.")
         )
 
 
@@ -46,11 +46,10 @@ class BinaryFile(EditorError):
 
 def invalid(parameter: str, value: object, hint: str) -> EditorError:
     """A parameter has a value that cannot be used."""
-    return EditorError(invalid_text(parameter, value, hint))
+    return EditorError(_invalid_text(parameter, value, hint))
 
 
-def invalid_text(parameter: str, value: object, hint: str) -> str:
-    """What is said about a parameter that cannot be used."""
+def _invalid_text(parameter: str, value: object, hint: str) -> str:
     return f"Invalid `{parameter}` parameter: {value}. {hint}"
 
 
@@ -87,6 +86,21 @@ def already_exists(path: str) -> EditorError:
     return invalid(
         "path", path, f"File already exists at: {path}. Cannot overwrite files using command `create`."
     )
+
+
+def only_view(path: str) -> EditorError:
+    """A directory cannot be changed."""
+    hint = f"The path {path} is a directory and only the `view` command can be used on directories."
+    return invalid("path", path, hint)
+
+
+def only_view_document(path: str, suffix: str) -> EditorError:
+    """Documents cannot be changed."""
+    hint = (
+        f"The path {path} points to a binary file ({suffix}) and only the `view` command can be used on "
+        "supported binary files."
+    )
+    return invalid("path", path, hint)
 
 
 def no_history(path: str) -> EditorError:

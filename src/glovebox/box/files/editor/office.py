@@ -6,12 +6,12 @@ These files are zip archives of XML. Nothing but the standard library is needed 
 from __future__ import annotations
 
 import codecs
-import contextlib
 import itertools
 import posixpath
 import re
 import zipfile
 from collections.abc import Callable, Iterator
+from typing import BinaryIO
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 
@@ -20,7 +20,7 @@ from glovebox.errors import BadArchive
 
 codecs.lookup("cp437")  # of names that are not UTF-8; the sandbox user need not be able to read that module
 
-#: What a damaged or unusual file makes the converters raise.
+#: Errors of the converters about damaged or unusual files.
 DAMAGED = (BadArchive, zipfile.BadZipFile, ElementTree.ParseError, LookupError, ValueError, OSError, EOFError)
 
 #: A small archive can hold a huge part; what is larger than this is not looked at.
@@ -31,17 +31,17 @@ _MAX_PARTS = 10_000
 _MAX_ROWS = _MAX_COLUMNS = 1000
 
 
-def docx(path: str) -> str:
+def docx(file: BinaryIO) -> str:
     """A Word document: headings, paragraphs, lists and tables."""
-    with _opened(path) as archive:
+    with _opened(file) as archive:
         document = _part(archive, "word/document.xml")
     blocks = [_block(element) for body in _all(document, "body") for element in body]
     return "\n\n".join(block for block in blocks if block)
 
 
-def xlsx(path: str) -> str:
+def xlsx(file: BinaryIO) -> str:
     """A workbook: one table per sheet."""
-    with _opened(path) as archive:
+    with _opened(file) as archive:
         strings = []
         if "xl/sharedStrings.xml" in archive.namelist():
             strings = [_text(item) for item in _all(_part(archive, "xl/sharedStrings.xml"), "si")]
@@ -53,10 +53,10 @@ def xlsx(path: str) -> str:
     return "\n\n".join(sheets)
 
 
-def pptx(path: str) -> str:
+def pptx(file: BinaryIO) -> str:
     """A presentation: slide by slide, with titles, texts, tables and notes."""
     slides = []
-    with _opened(path) as archive:
+    with _opened(file) as archive:
         targets = _relations(archive, "ppt/presentation.xml")
         for number, slide in enumerate(_all(_part(archive, "ppt/presentation.xml"), "sldId"), 1):
             target = targets[slide.attrib[next(key for key in slide.attrib if key.endswith("}id"))]]
@@ -69,14 +69,12 @@ def pptx(path: str) -> str:
 
 
 #: By suffix.
-CONVERTERS: dict[str, Callable[[str], str]] = {".docx": docx, ".xlsx": xlsx, ".pptx": pptx}
+CONVERTERS: dict[str, Callable[[BinaryIO], str]] = {".docx": docx, ".xlsx": xlsx, ".pptx": pptx}
 
 
-@contextlib.contextmanager
-def _opened(path: str) -> Iterator[zipfile.ZipFile]:
-    with open(path, "rb") as file:
-        checked_listing(file, _MAX_PARTS)
-        yield zipfile.ZipFile(file)
+def _opened(file: BinaryIO) -> zipfile.ZipFile:
+    checked_listing(file, _MAX_PARTS)
+    return zipfile.ZipFile(file)
 
 
 def _part(archive: zipfile.ZipFile, name: str) -> Element:

@@ -1,4 +1,4 @@
-"""What the editor does to text, and how it shows it. Nothing here touches a file.
+"""The changes that the editor makes to text, and the texts that it answers with. No I/O.
 
 All text is shown text (see `glovebox.box.files.disk.lines`): every line ends with LF.
 """
@@ -13,11 +13,13 @@ from glovebox.box.files.disk.lines import count, line_start
 from glovebox.box.files.editor.messages import (
     CLIP_AT,
     CONVERTED_NOTICE,
+    DIRECTORY_NOTICE,
     OTHER_NOTICE,
     TEXT_NOTICE,
     EditorError,
     invalid,
 )
+from glovebox.box.machine import Tree, TreeEntry
 
 #: How many lines around a change are shown.
 CONTEXT = 4
@@ -43,6 +45,40 @@ def converted(path: str, markdown: str) -> str:
     """A document that was turned into Markdown, under its heading."""
     shown = clip(markdown, CONVERTED_NOTICE)
     return f"Here's the content of the file {path} displayed in Markdown format:\n{shown}\n"
+
+
+def directory(path: str, tree: Tree) -> str:
+    """The tree of a directory under its heading.
+
+    Raises:
+        EditorError: a part of it could not be looked at.
+    """
+    if tree.problems:
+        # The contract: all or nothing, in the words of `find`.
+        raise EditorError(clip("".join(f"find: {problem}\n" for problem in tree.problems), OTHER_NOTICE))
+    text = (
+        f"Here's the files and directories up to 2 levels deep in {path}, excluding hidden items:\n"
+        f"{render(tree.entries)}"
+    )
+    if tree.hidden:
+        text += (
+            f"\n\n{tree.hidden} hidden files/directories in this directory are excluded. "
+            f"You can use 'ls -la {path}' to see them."
+        )
+    return text
+
+
+def render(entries: list[TreeEntry]) -> str:
+    """One path per line, directories with a slash; cut when it gets long, not counting the slashes."""
+    lines = []
+    room = CLIP_AT
+    for path, is_directory in entries:
+        room -= len(path) + 1
+        if room < 0:
+            lines.append(path[: len(path) + 1 + room] + DIRECTORY_NOTICE)
+            break
+        lines.append(f"{path}/" if is_directory and path != "/" else path)
+    return "\n".join(lines)
 
 
 def view(text: str, path: str, view_range: Any = None) -> str:
@@ -121,28 +157,29 @@ def insertion(text: str, line: int, new: str) -> Change:
 
 
 def replaced_text(text: str, change: Change, path: str) -> str:
-    """What is told after a replacement; `text` is the new text."""
-    first = max(1, change.line - CONTEXT + 1)
-    snippet = excerpt(text, first, change.line + CONTEXT + change.new.count("\n"))
+    """The answer to a replacement; `text` is the new text."""
     return (
-        f"The file {path} has been edited. {listing(snippet, f'a snippet of {path}', first)}"
+        f"The file {path} has been edited. {_snippet(text, change, f'a snippet of {path}')}"
         "Review the changes and make sure they are as expected. Edit the file again if necessary."
     )
 
 
 def inserted_text(text: str, change: Change, path: str) -> str:
-    """What is told after an insertion; `text` is the new text."""
-    first = max(1, change.line - CONTEXT + 1)
-    snippet = excerpt(text, first, change.line + CONTEXT + change.new.count("\n"))
+    """The answer to an insertion; `text` is the new text."""
     return (
-        f"The file {path} has been edited. {listing(snippet, 'a snippet of the edited file', first)}"
+        f"The file {path} has been edited. {_snippet(text, change, 'a snippet of the edited file')}"
         "Review the changes and make sure they are as expected (correct indentation, no duplicate lines, "
         "etc). Edit the file again if necessary."
     )
 
 
+def _snippet(text: str, change: Change, what: str) -> str:
+    first = max(1, change.line - CONTEXT + 1)
+    return listing(excerpt(text, first, change.line + CONTEXT + change.new.count("\n")), what, first)
+
+
 def undone_text(text: str, path: str) -> str:
-    """What is told after an undo; `text` is what the file has again."""
+    """The answer to an undo; `text` is the restored text."""
     return f"Last edit to {path} undone successfully. {listing(text, path)}"
 
 

@@ -1,1 +1,0 @@
-"""Looking at, moving, deleting and making paths."""
