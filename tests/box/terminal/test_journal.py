@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from glovebox.box.terminal.shell.bash import Identity
 from glovebox.box.terminal.shell.integration import EndReport
-from glovebox.box.terminal.shell.run import Identity
 from glovebox.box.terminal.survival.journal import (
     COMPACT_BYTES,
     Answered,

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from glovebox.errors import OutputGone, WindowLost
-from glovebox.hub.window.output import MemoryLog
+from glovebox.hub.window.shell import MemoryLog
 from glovebox.hub.window_client import OrderRefused
 from glovebox.protocol.actions import CmdRunAction
 from glovebox.protocol.events import ActionOutput

@@ -53,7 +53,7 @@ class ShellEndpoints:
         """Send a signal to what runs in the foreground."""
         session = self._terminal.session(request.path_params["name"])
         asked = await parameters.body(request, SignalRequest)
-        await session.signal(asked.signal)
+        await session.shell.signal(asked.signal)
         return json_response(session.info())
 
     def endpoints(self) -> list[Endpoint]:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import re
+import time
 from collections.abc import AsyncGenerator
 
 from glovebox.box.events import EventLog
 from glovebox.box.executor import Call
-from glovebox.box.terminal.commands import Command, Commands
+from glovebox.box.terminal.commands import Commands, RunningCommand
 from glovebox.box.terminal.inspection.limits import problem
+from glovebox.box.terminal.manager import MAIN, STATIC, check_name
 from glovebox.box.terminal.output.presentation import reread
+from glovebox.box.terminal.session import Session
+from glovebox.box.terminal.survival.journal import Journal
 from glovebox.box.threads import Threads
 from glovebox.errors import BadSession, NoSuchSession, SessionExists
-from glovebox.hub.window.output import MemoryLog
-from glovebox.hub.window.session import WindowSession
+from glovebox.hub.window.shell import MemoryLog, WindowShell
 from glovebox.hub.window_client import Hands
 from glovebox.protocol.actions import CmdRunAction
 from glovebox.protocol.events import SessionChanged
@@ -22,9 +24,8 @@ from glovebox.protocol.observations import CmdOutputObservation, ErrorObservatio
 from glovebox.protocol.streams import Output
 from glovebox.protocol.terminal import Limits, SessionInfo
 
-MAIN = "main"
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
-_STATIC = "static-"
+WindowSession = Session[WindowShell]
+
 _NO_LIMITS = (
     "A command in a VS Code window cannot be limited: it runs in a terminal of its user. Leave limits out, "
     "or use a box of the backend process or docker."
@@ -77,13 +78,13 @@ class WindowTerminal:
         return await session.run(action, call)
 
     async def _run_static(self, action: CmdRunAction, call: Call) -> CmdOutputObservation | ErrorObservation:
-        session = self._session(f"{_STATIC}{call.id[:24]}", action.cwd or self.workspace, apart=True)
+        session = self._session(f"{STATIC}{call.id[:24]}", action.cwd or self.workspace, apart=True)
         self._static.add(session)
         try:
             return await session.run(action, call)
         finally:
             self._static.discard(session)
-            await session.close()  # nobody could ask for the rest of it
+            await session.close()  # no later action can reach it
 
     # Sessions and commands.
 
@@ -104,7 +105,7 @@ class WindowTerminal:
         except KeyError:
             raise NoSuchSession(f"There is no session {name!r}.") from None
 
-    def command(self, command_id: str) -> Command:
+    def command(self, command_id: str) -> RunningCommand:
         """The command of that id.
 
         Raises:
@@ -131,8 +132,10 @@ class WindowTerminal:
             WindowError: the window refuses, or cannot be asked.
         """
         session = self.session(name)
+        session.closed = True
         try:
-            await session.end()
+            await session.shell.end()
+            await session.close()
         finally:
             self._sessions.pop(name, None)
             self._commands.forget(name)
@@ -143,24 +146,21 @@ class WindowTerminal:
 
     def _named(self, name: str, cwd: str | None = None) -> WindowSession:
         if name not in self._sessions:
-            if not _NAME.fullmatch(name) or name.startswith(_STATIC):
-                raise BadSession(
-                    f"{name!r} cannot be the name of a session: use 1 to 64 letters, digits, - and _, "
-                    f"not beginning with - or {_STATIC!r}."
-                )
+            check_name(name)
             self._sessions[name] = self._session(name, cwd or self.workspace)
             self._events.append(SessionChanged, session=name, what="opened")
         return self._sessions[name]
 
     def _session(self, name: str, cwd: str, *, apart: bool = False) -> WindowSession:
-        return WindowSession(
+        log = self._static_log if apart else MemoryLog()
+        return Session(
             name,
-            hands=self._hands,
+            WindowShell(name, self._hands, log, apart=apart),
             cwd=cwd,
-            log=self._static_log if apart else MemoryLog(),
+            created=time.time(),
             no_change_timeout=self._no_change_timeout,
             threads=self._threads,
             commands=self._commands,
             events=self._events,
-            apart=apart,
+            journal=Journal(None),
         )

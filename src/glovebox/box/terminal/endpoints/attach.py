@@ -14,8 +14,7 @@ import msgspec
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from glovebox.box.events import EventLog
-from glovebox.box.terminal.manager import Terminal
-from glovebox.box.terminal.session import Session
+from glovebox.box.terminal.manager import BoxSession, Terminal
 from glovebox.decoding import decode_json
 from glovebox.errors import (
     GloveboxError,
@@ -110,7 +109,7 @@ class Attach:
             if not isinstance(failure, WebSocketDisconnect):
                 raise failure
 
-    async def _tell_changes(self, socket: WebSocket, session: Session) -> None:
+    async def _tell_changes(self, socket: WebSocket, session: BoxSession) -> None:
         events = self._events
         seq, told = events.last, None
         while True:
@@ -128,25 +127,26 @@ class Attach:
 class _Person:
     """Somebody at the other end of a socket."""
 
-    def __init__(self, socket: WebSocket, session: Session) -> None:
+    def __init__(self, socket: WebSocket, session: BoxSession) -> None:
         self._socket = socket
         self._session = session
+        self._shell = session.shell
 
     async def watch(self) -> None:
         """Show what the terminal prints, until the session ends."""
-        position = await self._line_start(max(0, self._session.position - REPLAY))
+        position = await self._line_start(max(0, self._shell.position - REPLAY))
         while True:
-            await self._session.changed(position)
-            if self._session.position - position > MOST_BEHIND:
+            await self._shell.changed(position)
+            if self._shell.position - position > MOST_BEHIND:
                 position = await self._skip(position)
             try:
-                data = await self._session.read(position, _PIECE)
+                data = await self._shell.read(position, _PIECE)
             except OutputGone:
-                if self._session.closed:
+                if self._shell.closed:
                     return
                 position = await self._skip(position)
                 continue
-            if not data and self._session.closed:
+            if not data and self._shell.closed:
                 return
             position += len(data)
             if data:
@@ -182,7 +182,7 @@ class _Person:
             self._type(wanted.data.encode("utf-8", "surrogateescape"))
         elif wanted.type == "resize":
             self._need_to_have_it()
-            self._session.resize(wanted.rows, wanted.columns)
+            self._shell.resize(wanted.rows, wanted.columns)
         elif wanted.type == "take":
             await self._take()
         else:
@@ -192,7 +192,9 @@ class _Person:
     async def _take(self) -> None:
         try:
             self._session.take(self)
-            await self._session.ready()  # keys that are pressed before there is a shell would be lost
+            await self._shell.ready(
+                self._session.cwd
+            )  # keys that are pressed before there is a shell would be lost
         except (SessionTaken, StartupError) as error:
             self.leave()
             await self._refuse(error)
@@ -201,7 +203,7 @@ class _Person:
 
     def _type(self, keys: bytes) -> None:
         self._need_to_have_it()
-        self._session.type(keys)
+        self._shell.type(keys)
 
     def _need_to_have_it(self) -> None:
         if not self._session.taken_by(self):
@@ -212,7 +214,7 @@ class _Person:
 
     async def _skip(self, position: int) -> int:
         """Leave out what a slow reader has no time for."""
-        forward = await self._line_start(max(position, self._session.position - REPLAY))
+        forward = await self._line_start(max(position, self._shell.position - REPLAY))
         if forward > position:
             await _tell(self._socket, Skipped(bytes=forward - position))
         return forward
@@ -222,9 +224,9 @@ class _Person:
         if position == 0:
             return 0
         try:
-            data = await self._session.read(position, REPLAY)
+            data = await self._shell.read(position, REPLAY)
         except OutputGone:
-            return self._session.position
+            return self._shell.position
         return position + data.find(b"\n") + 1
 
 

@@ -9,8 +9,8 @@ from typing import Annotated
 import msgspec
 
 from glovebox.box.terminal.commands import KEEP
+from glovebox.box.terminal.shell.bash import Identity
 from glovebox.box.terminal.shell.integration import EndReport
-from glovebox.box.terminal.shell.run import Identity
 from glovebox.box.threads import Threads
 from glovebox.decoding import json_decoder
 from glovebox.protocol.base import Message

@@ -1,4 +1,4 @@
-"""Watches a command while it runs: what it does, what it uses, and whether it keeps to its limits."""
+"""Samples the processes of a running command: its state, what it uses, and whether it keeps to its limits."""
 
 from __future__ import annotations
 
@@ -6,20 +6,19 @@ import asyncio
 import time
 
 from glovebox.box.oom import Descendants, OomWatch
-from glovebox.box.terminal.commands import Command
+from glovebox.box.terminal.commands import RunningCommand, ShellEnd
 from glovebox.box.terminal.inspection.limits import Exceeded, Warden
 from glovebox.box.terminal.inspection.states import StateSample, look
 from glovebox.box.terminal.inspection.usage import Meter
 from glovebox.box.terminal.shell.integration import EndReport
-from glovebox.box.terminal.shell.run import Run, ShellEnd
 from glovebox.box.threads import Threads
 from glovebox.protocol.terminal import Bill, Limits
 
-#: Most commands end before anybody looks.
+#: Most commands end before the first sample.
 _FIRST_LOOK = 0.05
-#: Looks come at growing intervals, up to this one.
+#: The intervals between samples grow up to this one.
 _LAST_INTERVAL = 1.0
-#: With limits there is no time to lose.
+#: The interval for a command with limits.
 _LIMITED_INTERVAL = 0.05
 #: What ends sooner, and not because of a signal, has not used up the memory.
 _QUICK = 0.02
@@ -27,19 +26,12 @@ _SIGNALLED = 128
 
 
 class Monitor:
-    """Looks at one command now and then: nothing tells when a program begins to wait for input."""
+    """Samples one command now and then: there is no event for a program that begins to wait for input."""
 
     def __init__(
-        self,
-        command: Command,
-        run: Run,
-        shell: int,
-        limits: Limits | None,
-        threads: Threads,
-        oom: OomWatch,
+        self, command: RunningCommand, shell: int, limits: Limits, threads: Threads, oom: OomWatch
     ) -> None:
         self._command = command
-        self._run = run
         self._shell = shell
         self._threads = threads
         # A command may have begun under an earlier server.
@@ -48,7 +40,7 @@ class Monitor:
         self._oom = oom
         self._before = oom.mark()
         self._started = Descendants(shell)
-        self._warden = Warden(shell, limits) if limits is not None and limits != Limits() else None
+        self._warden = Warden(shell, limits) if limits != Limits() else None
         self._exceeded: Exceeded | None = None
         self._task: asyncio.Task[None] | None = None
         self._timer = asyncio.get_running_loop().call_later(_FIRST_LOOK, self._start)
@@ -57,51 +49,49 @@ class Monitor:
         if self._warden is not None:
             await self._threads.run(self._warden.begin)
 
-    def end(self, result: EndReport | ShellEnd) -> tuple[Bill, str | None]:
-        """The bill, and the limit that ended the command, if one did."""
+    def end(self, result: EndReport | ShellEnd) -> None:
+        """End the command with its bill, the limit that ended it, and what the system killed meanwhile."""
         self._timer.cancel()
         if self._task is not None:
             self._task.cancel()
+        status = result.exit_code if isinstance(result, EndReport) else result.status
         used = self._meter.finish()
         if self._warden is not None:
-            status = result.exit_code if isinstance(result, EndReport) else result.status
             at_end = self._warden.end(-1 if status is None else status)
             self._exceeded = self._exceeded or at_end
+        wall = time.monotonic() - self._began
+        oom = None
+        if wall >= _QUICK or status is None or not 0 <= status < _SIGNALLED:
+            mine = self._started.seen
+            oom = self._oom.describe(self._before, mine=mine, leader=self._shell, status=status)
         bill = Bill(
-            wall_seconds=time.monotonic() - self._began,
+            wall_seconds=wall,
             cpu_seconds=used.cpu_seconds,
             peak_memory=used.peak_memory,
             output_bytes=self._command.size,
         )
-        return bill, self._exceeded.text if self._exceeded else None
-
-    def killed(self, result: EndReport | ShellEnd, bill: Bill) -> str | None:
-        """What the system killed for want of memory meanwhile, in a sentence."""
-        status = result.exit_code if isinstance(result, EndReport) else result.status
-        if bill.wall_seconds < _QUICK and status is not None and 0 <= status < _SIGNALLED:
-            return None
-        return self._oom.describe(self._before, mine=self._started.seen, leader=self._shell, status=status)
+        self._command.end(result, bill, limit=self._exceeded.text if self._exceeded else None, oom=oom)
 
     def _start(self) -> None:
         self._task = asyncio.get_running_loop().create_task(self._watch())
 
     async def _watch(self) -> None:
-        interval = _FIRST_LOOK
-        while not self._run.ended.done():
-            size = self._command.size
+        command, interval = self._command, _FIRST_LOOK
+        while not command.finished:
+            size = command.size
             seen = await self._threads.run(self._look)
-            if self._run.ended.done():
+            if command.finished:
                 return
-            # Whoever prints while somebody looks is not waiting.
-            if seen is not None and size == self._command.size:
-                self._command.update(
+            # A program that prints during the sample is not waiting.
+            if seen is not None and size == command.size:
+                command.update(
                     state=seen.state.value, prompt=seen.prompt, echo_off=seen.echo_off, program=seen.program
                 )
             interval = _LIMITED_INTERVAL if self._warden else min(interval * 1.5, _LAST_INTERVAL)
-            await asyncio.wait([self._run.ended], timeout=interval)
+            await asyncio.wait([command.ended], timeout=interval)
 
     def _look(self) -> StateSample | None:
-        """Everything that a look at the processes tells. Blocks."""
+        """One sample. Blocks."""
         self._meter.sample()
         self._started.look()
         if self._warden is not None and self._exceeded is None:
