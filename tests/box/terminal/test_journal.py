@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from glovebox.box.terminal.shell.bash import Identity
+from glovebox.box.terminal.shell.channel import Identity
 from glovebox.box.terminal.shell.integration import EndReport
 from glovebox.box.terminal.survival.journal import (
     COMPACT_BYTES,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from glovebox.box.events import EventLog
-from glovebox.box.terminal.output.buffer import OutputBuffer, RetainedOutput
+from glovebox.box.terminal.output.buffer import OutputBuffer
 from glovebox.box.terminal.output.log import PIECE, LogFiles
 from glovebox.box.terminal.output.rendering import LiveText
 from glovebox.box.terminal.shell.integration import EndReport
@@ -36,7 +36,6 @@ _NEVER = float("inf")
 _ALTERNATE = re.compile(rb"\x1b\[\?(?:1049|1047|47)([hl])")
 #: What is shown in place of output that cannot be read again.
 _LOST = b"\r\n[The rest of the output is lost: the log is damaged.]\r\n"
-_NOTHING = RetainedOutput(b"")
 
 
 class ShellEnd(msgspec.Struct, frozen=True):
@@ -74,6 +73,7 @@ class RunningCommand:
         loop = asyncio.get_running_loop()
         self.id = command_id
         self.session = session
+        self.started = time.time() if started is None else started
         #: The log of the session, which has its output.
         self.log = log
         #: Where in the log its output is: offset and length.
@@ -116,7 +116,7 @@ class RunningCommand:
             command=text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]}…",
             by=by,
             state="running",
-            started=time.time() if started is None else started,
+            started=self.started,
         )
         self._loop = loop
         self._events = events
@@ -128,11 +128,6 @@ class RunningCommand:
     @property
     def finished(self) -> bool:
         return self.result is not None
-
-    @property
-    def missed(self) -> bool:
-        """Whether the shell was gone before it could begin."""
-        return not self.begun and isinstance(self.result, ShellEnd)
 
     @property
     def text(self) -> str:
@@ -188,7 +183,9 @@ class RunningCommand:
         self.tail = data[-_TAIL:] if len(data) >= _TAIL else (self.tail + data)[-_TAIL:]
         if b"\x1b[?" in data and (switches := _ALTERNATE.findall(data)):
             self.alternate_screen = switches[-1] == b"h"
-        self._emit_text(*self._live.feed(data))
+        text, settled = self._live.feed(data)
+        self._emit(self._emitted, text, settled)
+        self._emitted = settled
         self._wake()
 
     async def read(self, offset: int, limit: int = PIECE) -> bytes:
@@ -222,8 +219,7 @@ class RunningCommand:
         if self.size > offset:
             begin = max(offset, known)
             text, settled = LiveText().feed(self.tail[begin - known :])
-            if text:
-                self._emit(begin, begin + settled, text)
+            self._emit(begin, text, begin + settled)
 
     def restore_output(self, extents: list[tuple[int, int]]) -> None:
         """Set where its output is, from the journal of an earlier server."""
@@ -246,9 +242,6 @@ class RunningCommand:
         self.reported_size = offset
         self.reported = offset > 0
 
-    def take_unreported(self) -> RetainedOutput:
-        return self.unreported.take() if self.unreported is not None else _NOTHING
-
     def drop_unreported(self) -> None:
         """Free the memory of output that no answer will report."""
         self.unreported, self.before, self.leftover = None, None, ""
@@ -262,20 +255,17 @@ class RunningCommand:
             before += length
         return b""
 
-    def _emit_text(self, text: str, settled: int) -> None:
-        begin, self._emitted = self._emitted, settled
+    def _emit(self, offset: int, text: str, end: int) -> None:
+        """Send an event with output, unless it is empty."""
         if text:
-            self._emit(begin, settled, text)
-
-    def _emit(self, offset: int, end: int, text: str) -> None:
-        self._events.append(
-            events.ActionOutput,
-            action_id=self.follower or self.id,
-            command_id=self.id,
-            offset=offset,
-            end=end,
-            text=text,
-        )
+            self._events.append(
+                events.ActionOutput,
+                action_id=self.follower or self.id,
+                command_id=self.id,
+                offset=offset,
+                end=end,
+                text=text,
+            )
 
     def _wake(self) -> None:
         if self._news is not None:
@@ -303,7 +293,7 @@ class RunningCommand:
         """Set how it ended and what it cost; once only."""
         self.result = result
         status = result.status if isinstance(result, ShellEnd) else result.exit_code
-        self._emit_text(*self._live.flush())
+        self._emit(self._emitted, *self._live.flush())
         self._info = msgspec.structs.replace(
             self._info,
             state="ended",

@@ -219,7 +219,7 @@ class Terminal:
         if action.is_static:
             return await self._run_static(action, call)
         try:
-            session = await self._named(action.session)
+            session = self._sessions.get(action.session) or await self._named(action.session)
         except BadSession as error:
             return ErrorObservation(content=f"ERROR: {error}")
         try:

@@ -12,8 +12,8 @@ from glovebox.box.events import EventLog
 from glovebox.box.executor import Call
 from glovebox.box.machine import Shell, ShellRefused
 from glovebox.box.terminal import replies
-from glovebox.box.terminal.commands import Commands, RunningCommand, WaitOutcome
-from glovebox.box.terminal.output.buffer import RetainedOutput
+from glovebox.box.terminal.commands import Commands, RunningCommand, ShellEnd, WaitOutcome
+from glovebox.box.terminal.output.buffer import OutputBuffer
 from glovebox.box.terminal.output.presentation import Shown, plain, show, without_echo
 from glovebox.box.terminal.shell.command_splitter import needs_parsing, split_commands
 from glovebox.box.terminal.shell.integration import EndReport
@@ -31,6 +31,8 @@ _LARGE = 200_000
 _KEYS_AT_PROMPT = (b"\x03", b"\x04")
 #: What a keyboard sends for Control with a character that has no control code of its own.
 _UNUSUAL_KEYS = {"?": 127, "2": 0, "3": 27, "4": 28, "5": 29, "6": 30, "7": 31, "8": 127}
+
+_NOTHING = Shown("")
 
 Answer = CmdOutputObservation | ErrorObservation
 ShellT = TypeVar("ShellT", bound=Shell)
@@ -271,7 +273,8 @@ class Session(Generic[ShellT]):
         finally:
             command.follower = None
         own = call.id == command.id and not call.resumed
-        if outcome is WaitOutcome.ENDED and command.missed and not command.prefix and own:
+        missed = not command.begun and isinstance(command.result, ShellEnd)
+        if outcome is WaitOutcome.ENDED and missed and not command.prefix and own:
             # The shell went away just before, after `exec </dev/null` say; a new one takes the command.
             self.pending = None
             return await self._begin(action, text, call, command.leftover)
@@ -306,7 +309,7 @@ class Session(Generic[ShellT]):
             raise command.error
         result, hidden = command.result, action.hidden
         if isinstance(result, EndReport):
-            note = " ".join(part for part in (note, info.limit, command.note) if part)
+            note = " ".join(filter(None, (note, info.limit, command.note)))
             answer = replies.completed(
                 text, content, result, prefix=prefix, note=note, oom=info.oom, hidden=hidden
             )
@@ -355,7 +358,7 @@ class Session(Generic[ShellT]):
 
     async def _take(self, command: RunningCommand, *, completed: bool) -> Shown:
         """What was printed since the last report; in the first report, after what came before the command."""
-        shown = await self._show(command.take_unreported(), completed=completed)
+        shown = await self._show(command.unreported, completed=completed)
         command.reported_size = command.size - len(shown.unfinished)
         if shown.unfinished and command.unreported is not None:
             command.unreported.put_back(shown.unfinished)
@@ -364,7 +367,7 @@ class Session(Generic[ShellT]):
         command.reported = True
         before = command.leftover
         if command.before is not None:
-            stray = await self._show(command.before.take(), completed=True)
+            stray = await self._show(command.before, completed=True)
             before += f"{stray.content}\n" if stray.content else ""
         if not before:
             return shown
@@ -372,10 +375,13 @@ class Session(Generic[ShellT]):
         content = f"{before}{command.text}\n{shown.content}".rstrip()
         return Shown(content, shown.truncated_to, shown.ends_line)
 
-    async def _show(self, output: RetainedOutput, *, completed: bool) -> Shown:
-        if len(output.data) < _LARGE:
-            return show(output, completed=completed)
-        return await self._threads.run(show, output, completed=completed)
+    async def _show(self, output: OutputBuffer | None, *, completed: bool) -> Shown:
+        if output is None:
+            return _NOTHING
+        kept = output.take()
+        if len(kept.data) < _LARGE:
+            return show(kept, completed=completed)
+        return await self._threads.run(show, kept, completed=completed)
 
     async def _digest(self, command: RunningCommand, offset: int, budget: int) -> str:
         def make() -> str:

@@ -21,8 +21,8 @@ from glovebox.box.terminal.shell import integration
 from glovebox.box.terminal.shell.channel import Channel, Receiver
 from glovebox.box.terminal.shell.command_file import Delivery
 from glovebox.box.terminal.shell.integration import EndReport, MarkParser, ShellMark
+from glovebox.box.terminal.survival.journal import Began
 from glovebox.box.threads import Threads
-from glovebox.protocol.base import Message
 
 #: How long a prompt may take to follow the end mark.
 _PROMPT_LIMIT = 0.2
@@ -55,32 +55,6 @@ class _Phase(enum.Enum):
     ENDED = enum.auto()  # the command has ended, and the prompt is not printed yet
     PROMPT = enum.auto()  # the prompt is being printed
     GONE = enum.auto()
-
-
-class Identity(Message):
-    """What the next server needs to use a shell."""
-
-    #: The terminal's number.
-    number: int
-    session_token: str
-    start_token: str
-    #: The directory with the command file.
-    directory: str
-    #: Where in the log it begins.
-    position: int
-    #: Whether its end marks can be told from those of other programs.
-    signs: bool = True
-
-
-class Typed(msgspec.Struct, frozen=True):
-    """The last command that an earlier server gave to a shell."""
-
-    token: str
-    #: The number of the input that ran it.
-    input_number: int
-    #: Where the log was then.
-    position: int
-    command: RunningCommand
 
 
 class Turn(msgspec.Struct, eq=False):
@@ -125,7 +99,7 @@ class Bash:
         *,
         signs: bool = True,
     ) -> None:
-        """`signs` says whether the end marks of the shell can be told from those of other programs."""
+        """`signs`: whether the end marks of the shell can be distinguished from those of other programs."""
         self._loop = asyncio.get_running_loop()
         self._threads = threads
         self._listener = listener
@@ -146,7 +120,8 @@ class Bash:
         self._checks: set[asyncio.Task[object]] = set()
         self._channel: Channel | None = None
         self._delivery: Delivery | None = None
-        self._exit_status: int | None = None
+        #: The status of a shell that is gone, if known.
+        self.exit_status: int | None = None
         self._stray = OutputBuffer()
         #: How much of it came before the prompt.
         self._prompt_at = 0
@@ -160,11 +135,11 @@ class Bash:
         self._stalls = 0
         #: What came since something that may be a prompt.
         self._doubtful: list[tuple[bytes, int]] = []
-        #: Somebody else has typed something.
+        #: Whether a person has typed something.
         self.touched = False
         #: A trap may print something for each line of ours too.
         self._debug_trap = False
-        #: While what an earlier server saw is gone through again, up to this place, nothing is typed.
+        #: Nothing is typed while the log of an earlier server is read again, up to this place.
         self._replay_until: int | None = None
         self.replayed = asyncio.Event()
         self.replayed.set()
@@ -172,7 +147,7 @@ class Bash:
         self._typed_number = 0
         #: Some of what it printed is lost.
         self._lost = False
-        #: Where in the log the newest line that somebody else entered begins.
+        #: Where in the log the output of the newest line that a person entered begins.
         self._entered_at = -1
         #: The newest report.
         self.report: EndReport | None = None
@@ -192,21 +167,29 @@ class Bash:
         return True
 
     def go_on(
-        self, delivery: Delivery, adopt: Callable[[Receiver, int], Channel], position: int, end: int
+        self,
+        delivery: Delivery,
+        adopt: Callable[[Receiver, int], Channel],
+        position: int,
+        end: int,
+        last: Began | None,
+        command: RunningCommand | None,
     ) -> None:
-        """Go on with a shell that an earlier server started: what it did is in its log, up to `end`."""
+        """Go on with a shell that an earlier server started: what it did is in its log, up to `end`.
+
+        The log is read from where its `last` command was typed; without one from `position` on.
+        """
+        if last is not None:
+            self._turn = Turn(last.token, command)
+            self._phase = _Phase.TYPED
+            self._typed_number = last.input_number
+            position = last.position
         self._delivery = delivery
         self.replayed.clear()
         self._replay_until = end
         self._channel = adopt(self, position)
         if position >= end:
             self._loop.call_soon(self._caught_up)
-
-    def remember(self, typed: Typed) -> None:
-        """The last command that an earlier server gave it."""
-        self._turn = Turn(typed.token, typed.command)
-        self._phase = _Phase.TYPED
-        self._typed_number = typed.input_number
 
     @property
     def alive(self) -> bool:
@@ -215,7 +198,7 @@ class Bash:
 
     @property
     def busy(self) -> bool:
-        """Whether a command runs, whoever entered it."""
+        """Whether a command runs, of an agent or a person."""
         return self._next is not None or self._phase in (
             _Phase.TYPED,
             _Phase.RUNNING,
@@ -223,11 +206,6 @@ class Bash:
             _Phase.DOUBT,
             _Phase.CLAIMED,
         )
-
-    @property
-    def exit_status(self) -> int | None:
-        """The status of a shell that is gone, if known."""
-        return self._exit_status
 
     @property
     def channel(self) -> Channel:
@@ -253,7 +231,7 @@ class Bash:
         if self.alive:
             self._at_prompt(self._begin_command)
         else:
-            self._end_turn(ShellEnd(self._exit_status))
+            self._end_turn(ShellEnd(self.exit_status))
 
     def press(self, command: RunningCommand, key: bytes) -> None:
         """Press a key at the idle prompt that makes the shell print a new prompt, or end."""
@@ -364,7 +342,7 @@ class Bash:
     def hung_up(self, status: int | None) -> None:
         """The shell is gone, and with it whatever ran."""
         self._phase, self._next = _Phase.GONE, None
-        self._exit_status = status
+        self.exit_status = status
         self._cancel_timer()
         self.replayed.set()
         self._end_turn(ShellEnd(status))

@@ -18,8 +18,8 @@ from glovebox.box.terminal import processes
 from glovebox.box.terminal.account import Account
 from glovebox.box.terminal.commands import RunningCommand, ShellEnd
 from glovebox.box.terminal.output.log import PIECE, LogFiles
-from glovebox.box.terminal.shell.bash import Bash, Identity, Typed
-from glovebox.box.terminal.shell.channel import Channel, Receiver
+from glovebox.box.terminal.shell.bash import Bash
+from glovebox.box.terminal.shell.channel import Channel, Identity, Receiver
 from glovebox.box.terminal.shell.command_file import Delivery
 from glovebox.box.terminal.shell.integration import EndReport
 from glovebox.box.terminal.shell.monitor import Monitor
@@ -134,7 +134,7 @@ class BashShell:
         self._former = []
         await asyncio.gather(*(bash.close() for bash in shells))
         self._oom.close()
-        self._wake()
+        self.printed()
 
     async def _start(self, cwd: str) -> None:
         if self._bash is not None:
@@ -204,22 +204,19 @@ class BashShell:
         adopt: Callable[[Receiver, int], Channel],
         *,
         end: int,
-        typed: Typed | None,
+        last: Began | None,
+        command: RunningCommand | None,
     ) -> None:
-        """Use a bash that an earlier server started, after reading its log again up to `end`.
+        """Use a bash that an earlier server started, with the last command that it was given.
 
-        `typed` is the last command it was given; without one the log is read from the start of the shell.
+        Its log is read again up to `end`.
         """
         bash = Bash(self._threads, self, identity.session_token, identity.start_token, signs=identity.signs)
-        position = identity.position
-        if typed is not None:
-            bash.remember(typed)
-            position = typed.position
-        bash.go_on(delivery, adopt, position, end)
+        bash.go_on(delivery, adopt, identity.position, end, last, command)
         self._use(bash)
-        if typed is not None and not typed.command.finished:
-            typed.command.log, typed.command.shell = self.log, self
-            self._watch(typed.command, self.opened.limits)
+        if command is not None and not command.finished:
+            command.log, command.shell = self.log, self
+            self._watch(command, self.opened.limits)
         await bash.replayed.wait()
 
     # Commands.
@@ -228,7 +225,9 @@ class BashShell:
         bash = self._bash
         assert bash is not None
         turn = await bash.prepare(command, text.encode())
-        await self._watch(command, limits or self.opened.limits).begin()
+        monitor = self._watch(command, limits or self.opened.limits)
+        if monitor.warden is not None:
+            await self._threads.run(monitor.warden.begin)
         self._journal.append(
             Began(
                 id=command.id,
@@ -243,7 +242,9 @@ class BashShell:
 
     async def press(self, command: RunningCommand, key: bytes) -> None:
         assert self._bash is not None
-        await self._watch(command, self.opened.limits).begin()
+        monitor = self._watch(command, self.opened.limits)
+        if monitor.warden is not None:
+            await self._threads.run(monitor.warden.begin)
         self._bash.press(command, key)
 
     async def send(self, data: bytes, action_id: str) -> None:
@@ -266,7 +267,10 @@ class BashShell:
     # What bash reports.
 
     def printed(self) -> None:
-        self._wake()
+        """Wake up those who wait for output, or for the end of the shell."""
+        if self._news is not None:
+            self._news.set()
+            self._news = None
 
     def entered(self, typed: bytes) -> RunningCommand:
         assert self.on_entered is not None
@@ -315,11 +319,6 @@ class BashShell:
         if (bash := self._living) is not None:
             bash.channel.resize(rows, columns)
         self._tell("resized")
-
-    def _wake(self) -> None:
-        if self._news is not None:
-            self._news.set()
-            self._news = None
 
     def _tell(self, what: str) -> None:
         self._events.append(SessionChanged, session=self.opened.name, what=what)

@@ -1,14 +1,30 @@
-"""The seam between a shell's bytes and what they mean: who owns the terminal does not matter above it."""
+"""The seam between a shell's bytes and what they mean, whatever owns the terminal."""
 
 from __future__ import annotations
 
 from typing import Protocol
 
 from glovebox.box.terminal.output.log import LogFiles
+from glovebox.protocol.base import Message
+
+
+class Identity(Message):
+    """What the next server needs to use a shell."""
+
+    #: The terminal's number.
+    number: int
+    session_token: str
+    start_token: str
+    #: The directory with the command file.
+    directory: str
+    #: Where in the log it begins.
+    position: int
+    #: Whether its end marks can be distinguished from those of other programs.
+    signs: bool = True
 
 
 class Receiver(Protocol):
-    """Who is told what a terminal's shell does."""
+    """Gets what a terminal prints, and the end of its shell."""
 
     def received(self, data: bytes, offset: int) -> None:
         """The terminal printed something; `offset` is its place in the session's log.
@@ -25,18 +41,18 @@ class Channel(Protocol):
 
     @property
     def number(self) -> int:
-        """What tells this terminal from all others."""
+        """Identifies the terminal in the holder."""
 
     @property
     def pid(self) -> int: ...
 
     @property
     def files(self) -> LogFiles:
-        """Where everything it prints is kept."""
+        """Everything it printed."""
 
     @property
     def position(self) -> int:
-        """The place in the log up to which the receiver has been told."""
+        """The place in the log up to which the receiver got the output."""
 
     @property
     def inputs(self) -> int:
@@ -45,8 +61,8 @@ class Channel(Protocol):
     def write(self, data: bytes, token: str = "") -> None:
         """Type something; never blocks.
 
-        With a token it begins a command: the marks of its end are confirmed from now on, and what it prints
-        may be told in one piece if it ends soon.
+        With a token it begins a command: the marks of its end are confirmed from now on, and its output may
+        come in one piece if it ends soon.
         """
 
     def confirmed(self, offset: int) -> bool:
@@ -57,16 +73,3 @@ class Channel(Protocol):
 
     async def close(self) -> None:
         """End the shell and everything it started."""
-
-
-class Connect(Protocol):
-    """Starts shells."""
-
-    async def __call__(self, *, rcfile: str, token: str, cwd: str, log: str, receiver: Receiver) -> Channel:
-        """Start a bash in a directory and connect it; what it prints goes to files in `log` too.
-
-        `token` is the one with which it tells that it has started.
-
-        Raises:
-            OSError: it could not be started.
-        """

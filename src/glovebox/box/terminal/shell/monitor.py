@@ -35,19 +35,16 @@ class Monitor:
         self._shell = shell
         self._threads = threads
         # A command may have begun under an earlier server.
-        self._began = time.monotonic() - max(0.0, time.time() - command.info().started)
+        self._began = time.monotonic() - max(0.0, time.time() - command.started)
         self._meter = Meter(shell)
         self._oom = oom
         self._before = oom.mark()
         self._started = Descendants(shell)
-        self._warden = Warden(shell, limits) if limits != Limits() else None
+        #: Ends a command that exceeds its limits, if it has any.
+        self.warden = Warden(shell, limits) if limits != Limits() else None
         self._exceeded: Exceeded | None = None
         self._task: asyncio.Task[None] | None = None
         self._timer = asyncio.get_running_loop().call_later(_FIRST_LOOK, self._start)
-
-    async def begin(self) -> None:
-        if self._warden is not None:
-            await self._threads.run(self._warden.begin)
 
     def end(self, result: EndReport | ShellEnd) -> None:
         """End the command with its bill, the limit that ended it, and what the system killed meanwhile."""
@@ -56,8 +53,8 @@ class Monitor:
             self._task.cancel()
         status = result.exit_code if isinstance(result, EndReport) else result.status
         used = self._meter.finish()
-        if self._warden is not None:
-            at_end = self._warden.end(-1 if status is None else status)
+        if self.warden is not None:
+            at_end = self.warden.end(-1 if status is None else status)
             self._exceeded = self._exceeded or at_end
         wall = time.monotonic() - self._began
         oom = None
@@ -87,14 +84,14 @@ class Monitor:
                 command.update(
                     state=seen.state.value, prompt=seen.prompt, echo_off=seen.echo_off, program=seen.program
                 )
-            interval = _LIMITED_INTERVAL if self._warden else min(interval * 1.5, _LAST_INTERVAL)
+            interval = _LIMITED_INTERVAL if self.warden else min(interval * 1.5, _LAST_INTERVAL)
             await asyncio.wait([command.ended], timeout=interval)
 
     def _look(self) -> StateSample | None:
         """One sample. Blocks."""
         self._meter.sample()
         self._started.look()
-        if self._warden is not None and self._exceeded is None:
-            self._exceeded = self._warden.check()
+        if self.warden is not None and self._exceeded is None:
+            self._exceeded = self.warden.check()
         command = self._command
         return look(self._shell, alternate_screen=command.alternate_screen, tail=command.tail)

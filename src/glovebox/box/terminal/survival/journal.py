@@ -9,7 +9,7 @@ from typing import Annotated
 import msgspec
 
 from glovebox.box.terminal.commands import KEEP
-from glovebox.box.terminal.shell.bash import Identity
+from glovebox.box.terminal.shell.channel import Identity
 from glovebox.box.terminal.shell.integration import EndReport
 from glovebox.box.threads import Threads
 from glovebox.decoding import json_decoder

@@ -15,7 +15,6 @@ from glovebox.box.terminal.holder_client import HolderClient
 from glovebox.box.terminal.output.log import LogFiles
 from glovebox.box.terminal.services import PREFIX, ProcessKeeper
 from glovebox.box.terminal.session import Session
-from glovebox.box.terminal.shell.bash import Typed
 from glovebox.box.terminal.shell.bash_shell import BashShell, ended_entry
 from glovebox.box.terminal.shell.channel import Channel, Receiver
 from glovebox.box.terminal.shell.command_file import Delivery
@@ -151,17 +150,14 @@ async def restore_shell(
     The log is read again, so that every byte of output is known when this returns.
     """
     assert story.identity is not None
-    last, command = story.last, _last_command(session, story)
-    typed: Typed | None = None
-    if last is not None and command is not None:
-        typed = Typed(
-            token=last.token, input_number=last.input_number, position=last.position, command=command
-        )
+    command = _last_command(session, story)
     pending = command is not None and command.id not in story.answered
     if pending:
         session.pending = command
         _remember_talk(session, story, held)
-    await session.shell.restore(story.identity, delivery, adopt, end=held.end, typed=typed)
+    await session.shell.restore(
+        story.identity, delivery, adopt, end=held.end, last=story.last, command=command
+    )
     if command is None:
         return
     if not pending:
