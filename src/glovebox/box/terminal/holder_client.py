@@ -156,7 +156,7 @@ class HolderClient(asyncio.Protocol):
         keep_log: int,
         launched: Launched | None = None,
     ) -> None:
-        """`lock` is a descriptor of the directory's lock, `program` the tmux to use, if it is to be tmux.
+        """`lock` is a descriptor of the directory's lock, `program` the tmux to use, if any.
 
         `launched` is used when the first holder is needed.
         """
@@ -181,13 +181,13 @@ class HolderClient(asyncio.Protocol):
         self._lost = asyncio.Event()
         self._connecting = asyncio.Lock()
         self._recovery: asyncio.Task[None] | None = None
-        #: What is to be said when the connection is there again.
+        #: Frames to send when the connection is there again.
         self._unsaid: list[bytes] = []
         self._leaving = False
         self._error_log = os.path.join(directory, ERROR_LOG)
-        #: The number of the holder's process, whoever started it.
+        #: The number of the holder's process, of this server or an earlier one.
         self.pid: int | None = None
-        #: What was heard of shells that the holder has and nobody here has connected yet.
+        #: What came from shells that the holder has and that are not connected yet.
         self._early: dict[int, list[tuple[bytes, bytes]]] = {}
 
     @property
@@ -204,7 +204,7 @@ class HolderClient(asyncio.Protocol):
         async with self._connecting:
             try:
                 return await self._find() or []
-            except _TurnedAway as error:  # its secret or the lock was damaged: nobody can use it any more
+            except _TurnedAway as error:  # its secret or the lock was damaged, and it cannot be used any more
                 log.error("%s", error)
                 return []
 
@@ -231,14 +231,14 @@ class HolderClient(asyncio.Protocol):
         try:
             await channel.opened
         except asyncio.CancelledError:
-            self.send(wire.CLOSE, number)  # nobody wants it any more
+            self.send(wire.CLOSE, number)  # it is not needed any more
             raise
         return channel
 
     def adopt(
         self, held: wire.HeldTerminal, directory: str, receiver: Receiver, position: int
     ) -> HeldChannel:
-        """Connect a shell that the holder has; its output is told again from `position` on."""
+        """Connect a shell that the holder has; its output comes again from `position` on."""
         channel = HeldChannel(self, held.number, held.name, receiver, LogFiles(directory), position)
         channel.pid, channel.inputs = held.pid, held.inputs
         self._channels[held.number] = channel
@@ -248,7 +248,7 @@ class HolderClient(asyncio.Protocol):
         return channel
 
     def end(self, held: wire.HeldTerminal) -> None:
-        """End a shell that nobody knows any more."""
+        """End a shell that no session knows."""
         self.send(wire.CLOSE, held.number)
 
     async def close(self, *, keep: bool) -> None:
@@ -269,7 +269,7 @@ class HolderClient(asyncio.Protocol):
                 self._transport.abort()
                 launch.kill(pid)
         if self._process is not None and keep:
-            self._process.returncode = 0  # left on purpose: nobody here waits for its end
+            self._process.returncode = 0  # left on purpose, and not waited for
         elif self._process is not None:
             await self._threads.run(launch.wait_for, self._process)
 
@@ -300,13 +300,13 @@ class HolderClient(asyncio.Protocol):
         return launched.connection
 
     def send(self, kind: bytes, number: int = 0, payload: bytes = b"") -> None:
-        """Tell the holder something; one that is gone is told nothing."""
+        """Send a frame to the holder, if there is one."""
         if self._transport is not None:
             self._transport.write(wire.frame(kind, number, payload))
         elif self._recovery is not None:
             self._unsaid.append(wire.frame(kind, number, payload))
 
-    # What the transport tells.
+    # What the transport calls.
 
     def data_received(self, data: bytes) -> None:
         """Something came from the holder."""
@@ -393,7 +393,7 @@ class HolderClient(asyncio.Protocol):
             channel.news(end)
         elif kind == wire.OPENED:
             channel.pid = int(payload)
-            if not channel.opened.done():  # whoever asked for it may have gone
+            if not channel.opened.done():  # the caller may have been cancelled
                 channel.opened.set_result(None)
         elif kind == wire.REFUSED:
             del self._channels[number]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 import secrets
 import shlex
 import shutil
@@ -16,7 +15,7 @@ from glovebox.box.events import EventLog
 from glovebox.box.executor import Call, Handler
 from glovebox.box.services import Launched
 from glovebox.box.terminal.account import Account
-from glovebox.box.terminal.commands import Commands, RunningCommand
+from glovebox.box.terminal.commands import RunningCommand
 from glovebox.box.terminal.holder.main import TMUX_SOCKET
 from glovebox.box.terminal.holder.process_tree import MARK
 from glovebox.box.terminal.holder.source import ShellSpec
@@ -26,23 +25,20 @@ from glovebox.box.terminal.inspection.limits import problem
 from glovebox.box.terminal.output.buffer import COLUMNS, ROWS
 from glovebox.box.terminal.services import ProcessKeeper
 from glovebox.box.terminal.session import Session
+from glovebox.box.terminal.sessions import MAIN, STATIC, Sessions, check_name
 from glovebox.box.terminal.shell.bash_shell import BashShell, check_size
 from glovebox.box.terminal.shell.channel import Channel, Receiver
 from glovebox.box.terminal.survival import journal, restore
 from glovebox.box.terminal.survival.journal import summarize
 from glovebox.box.terminal.survival.state_directory import StateDirectory
 from glovebox.box.threads import Threads
-from glovebox.errors import BadSession, NoSuchSession, SessionExists, StartupError
+from glovebox.errors import BadSession, SessionExists, StartupError
 from glovebox.protocol.actions import CmdRunAction
-from glovebox.protocol.events import SessionChanged
 from glovebox.protocol.observations import CmdOutputObservation, ErrorObservation
 from glovebox.protocol.terminal import Limits, SessionInfo
 
-MAIN = "main"
 #: Variables that describe the terminal the server was started from.
 _NOT_INHERITED = ("COLUMNS", "LINES", "PROMPT_COMMAND", "PS0", "PS1", "PS2", "TMUX", "TMUX_PANE")
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
-STATIC = "static-"
 #: The path of a socket cannot have more bytes.
 _LONGEST_SOCKET = 107
 
@@ -51,7 +47,7 @@ _LONGEST_SOCKET = 107
 BoxSession = Session[BashShell]
 
 
-class Terminal:
+class Terminal(Sessions[BashShell]):
     """Runs commands in persistent shells of one user.
 
     `environment` is all that commands see of the server's. It must not hold the API key. With a `state_dir`,
@@ -77,14 +73,15 @@ class Terminal:
         columns: int = COLUMNS,
         term: str = "tmux-256color",
     ) -> None:
+        super().__init__(
+            no_change_timeout=no_change_timeout, events=events, threads=Threads("terminal", workers=4)
+        )
         self._working_dir = working_dir
         self._username = username
         self._environment = {
             **{name: value for name, value in environment.items() if name not in _NOT_INHERITED},
             "TERM": term,
         }
-        self._no_change_timeout = no_change_timeout
-        self._events = events
         self._state_dir = state_dir
         self._keep = keep_sessions
         self._orphan_seconds = orphan_seconds
@@ -92,21 +89,16 @@ class Terminal:
         self._kind = kind
         self._launched = launched
         self._size = (rows, columns)
-        self._threads = Threads("terminal", workers=4)
         self._account: Account | None = None
         self._state: StateDirectory | None = None
         self._holder: HolderClient | None = None
         self._keeper: ProcessKeeper | None = None
-        self._commands = Commands(self._forgotten)
-        self._sessions: dict[str, BoxSession] = {}
-        self._static: set[BoxSession] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False
 
     @property
-    def cwd(self) -> str:
-        main = self._sessions.get(MAIN)
-        return main.cwd if main else self._working_dir
+    def workspace(self) -> str:
+        return self._working_dir
 
     @property
     def attach_line(self) -> str | None:
@@ -187,11 +179,6 @@ class Terminal:
             await self._threads.run(self._state.close)
         self._threads.close()
 
-    async def settled(self) -> None:
-        """Wait until every command that the main shell accepted before now has been answered."""
-        if main := self._sessions.get(MAIN):
-            await main.settled()
-
     @property
     def keeper(self) -> ProcessKeeper:
         """What starts other processes of the same user, once the terminal is open."""
@@ -210,7 +197,7 @@ class Terminal:
         return [self.run]
 
     async def run(self, action: CmdRunAction, call: Call) -> CmdOutputObservation | ErrorObservation:
-        """Run a command, poll the one that runs, or talk to it."""
+        """Run a command, or poll the running one or give it input."""
         if self._holder is None:
             return ErrorObservation(content="Bash session is not initialized")
         wrong = problem(action.limits) if action.limits else None
@@ -242,28 +229,6 @@ class Terminal:
             self._later(session.close())  # the answer does not wait for the shell to go away
 
     # Sessions and commands.
-
-    def sessions(self) -> list[SessionInfo]:
-        return [session.info() for session in self._sessions.values()]
-
-    def session(self, name: str) -> BoxSession:
-        """The session of that name.
-
-        Raises:
-            NoSuchSession: there is none.
-        """
-        try:
-            return self._sessions[name]
-        except KeyError:
-            raise NoSuchSession(f"There is no session {name!r}.") from None
-
-    def command(self, command_id: str) -> RunningCommand:
-        """The command of that id.
-
-        Raises:
-            NoSuchCommand: there is none, or none any more.
-        """
-        return self._commands.get(command_id)
 
     async def create(
         self,
@@ -314,10 +279,6 @@ class Terminal:
                 self._add(session)
         return self._sessions[name]
 
-    def _add(self, session: BoxSession) -> None:
-        self._sessions[session.name] = session
-        self._events.append(SessionChanged, session=session.name, what="opened")
-
     async def _session(
         self,
         name: str,
@@ -355,16 +316,8 @@ class Terminal:
             events=self._events,
             journal=lines,
         )
-        session = Session(
-            opened.name,
-            shell,
-            cwd=opened.cwd,
-            created=opened.created,
-            no_change_timeout=self._no_change_timeout,
-            threads=self._threads,
-            commands=self._commands,
-            events=self._events,
-            journal=lines,
+        session = self._make_session(
+            opened.name, shell, cwd=opened.cwd, created=opened.created, journal=lines
         )
         shell.on_entered = session.entered
         return session
@@ -437,16 +390,3 @@ class Terminal:
         """A static session leaves its log as long as its command is remembered."""
         if command.session.startswith(STATIC) and self._state is not None:
             self._later(self._threads.run(self._state.forget, command.session))
-
-
-def check_name(name: str) -> None:
-    """Refuse a name that no session can have.
-
-    Raises:
-        BadSession: it has other characters, is too long, or begins like those of static commands.
-    """
-    if not _NAME.fullmatch(name) or name.startswith(STATIC):
-        raise BadSession(
-            f"{name!r} cannot be the name of a session: use 1 to 64 letters, digits, - and _, "
-            f"not beginning with - or {STATIC!r}."
-        )

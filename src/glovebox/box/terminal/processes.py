@@ -13,7 +13,7 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 class Process:
-    """A process, told apart from a later one with the same number by its start time."""
+    """A process. Its start time distinguishes it from a later one with the same number."""
 
     __slots__ = (
         "foreground",

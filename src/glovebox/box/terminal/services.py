@@ -28,7 +28,7 @@ from glovebox.state_files import read_document, write_document
 PREFIX = "kept-"
 _PLACE = "{directory}"
 _RECORD = "process.json"
-#: An input that is empty, not the terminal: nobody is there to type.
+#: An empty input instead of the terminal, at which no person types.
 _WITHOUT_INPUT = ("/bin/sh", "-c", 'exec "$@" </dev/null', "sh")
 #: Input and output through pipes; the empty line says that both are open.
 _WITH_PIPES = (
@@ -209,7 +209,7 @@ class ProcessKeeper:
     def _prepare(self, name: str, files: Mapping[str, bytes], pipes: bool) -> tuple[str, str]:
         """Make the directories of a process: for its log, and its own. Blocks."""
         log = self._log(name)
-        # Not below the state directory, which nobody else may enter; and short, for sockets in it.
+        # Not below the state directory, which is private to the server; and short, for sockets in it.
         directory = tempfile.mkdtemp(prefix="glovebox-")
         made = [directory]
         for file, data in files.items():

@@ -180,7 +180,7 @@ class Session(Generic[ShellT]):
     # One action.
 
     async def run(self, action: CmdRunAction, call: Call) -> Answer:
-        """Run a command, poll the one that runs, or give it input."""
+        """Run a command, or poll the running one or give it input."""
         text = action.command.strip()
         if "\0" in text:
             return replies.unreadable("it contains a NUL character")

@@ -37,7 +37,7 @@ _MOST_CONTEXT = 20
 
 
 class CommandSource(Protocol):
-    """Who knows commands."""
+    """Finds commands by their ids."""
 
     def command(self, command_id: str) -> RunningCommand:
         """The command of that id.
@@ -227,7 +227,7 @@ async def _follow_raw(command: RunningCommand, offset: int) -> AsyncGenerator[by
 
 
 async def _follow_text(command: RunningCommand, offset: int) -> AsyncGenerator[bytes, None]:
-    live, start, told, at = LiveText(), offset, offset, offset
+    live, start, sent, at = LiveText(), offset, offset, offset
     ended = False
     while not ended:
         await command.changed(at)
@@ -240,9 +240,9 @@ async def _follow_text(command: RunningCommand, offset: int) -> AsyncGenerator[b
         at += len(data)
         text, settled = live.flush() if ended else live.feed(data)
         if text:
-            output = Output(offset=told, end=start + settled, text=text, command_id=command.id)
+            output = Output(offset=sent, end=start + settled, text=text, command_id=command.id)
             yield message("output", output, str(start + settled))
-        told = start + settled
+        sent = start + settled
     yield message("end", command.info())
 
 

@@ -30,18 +30,16 @@ log = logging.getLogger(__name__)
 #: How much of a log is searched for the end of a command; logs are hardly ever larger.
 _MOST_SEARCHED = 1 << 30
 
-BoxSession = Session[BashShell]
-
 
 async def restore_sessions(
     state: StateDirectory,
     holder: HolderClient,
     keeper: ProcessKeeper,
     *,
-    make: Callable[[Opened], Awaitable[BoxSession]],
+    make: Callable[[Opened], Awaitable[Session[BashShell]]],
     account: Account | None,
     threads: Threads,
-) -> AsyncIterator[tuple[BoxSession, str | None]]:
+) -> AsyncIterator[tuple[Session[BashShell], str | None]]:
     """Every session that a journal tells of, with the name that its shell has in the holder, if it has one.
 
     Shells that no journal knows are ended; processes beside the shells go to the keeper.
@@ -111,7 +109,7 @@ async def _delivery(story: Story, group: int | None, threads: Threads) -> Delive
         return None
 
 
-def restore_commands(session: BoxSession, story: Story) -> None:
+def restore_commands(session: Session[BashShell], story: Story) -> None:
     """Have the commands again that had ended, and what was said of them."""
     for began in story.began.values():
         ended = story.ended.get(began.id)
@@ -125,7 +123,7 @@ def restore_commands(session: BoxSession, story: Story) -> None:
     session.cwd = story.cwd
 
 
-def _was_answered(session: BoxSession, story: Story, command: RunningCommand) -> bool:
+def _was_answered(session: Session[BashShell], story: Story, command: RunningCommand) -> bool:
     """Whether an action was told of the end of a command; if so, it can be told again."""
     action = story.answered.get(command.id)
     if action is not None and command.finished:
@@ -139,7 +137,7 @@ def _reported_size(story: Story, command: RunningCommand) -> int:
 
 
 async def restore_shell(
-    session: BoxSession,
+    session: Session[BashShell],
     story: Story,
     held: HeldTerminal,
     delivery: Delivery,
@@ -167,7 +165,7 @@ async def restore_shell(
         await command.report_from(size)
 
 
-def _last_command(session: BoxSession, story: Story) -> RunningCommand | None:
+def _last_command(session: Session[BashShell], story: Story) -> RunningCommand | None:
     last = story.last
     if last is None:
         return None
@@ -176,14 +174,14 @@ def _last_command(session: BoxSession, story: Story) -> RunningCommand | None:
     return session.add_command(last.id, last.command, started=last.started)
 
 
-def _remember_talk(session: BoxSession, story: Story, held: HeldTerminal) -> None:
+def _remember_talk(session: Session[BashShell], story: Story, held: HeldTerminal) -> None:
     past, last = session.past, story.last
     past.sent = {sent.action_id for sent in story.sent if sent.input_number <= held.inputs}
     if last is not None and (reported := story.reported.get(last.id)):
         past.reported_to, past.reported_before = reported.action_id, reported.before
 
 
-async def restore_without_shell(session: BoxSession, story: Story, threads: Threads) -> None:
+async def restore_without_shell(session: Session[BashShell], story: Story, threads: Threads) -> None:
     """The shell went away with its holder; how the command ended may be in the log."""
     began, command = story.last, _last_command(session, story)
     if began is None or command is None:
