@@ -42,7 +42,7 @@ class Shell(Protocol):
 
     @property
     def log(self) -> LogFiles:
-        """Everything its terminal printed."""
+        """The log of everything that its terminal printed."""
 
     @property
     def report(self) -> EndReport | None:

@@ -58,6 +58,35 @@ class RunningCommand:
     Its output is a sequence of bytes of its own, counted from 0, whatever else is in the session's log.
     """
 
+    size = 0
+    #: The last bytes of its output.
+    tail = b""
+    #: Whether a program shows its own screen.
+    alternate_screen = False
+    #: The action that waits for it now.
+    follower: str | None = None
+    #: The shell that runs it; None for one of an earlier server.
+    shell: Shell | None = None
+    #: Whether the shell has begun to run it.
+    begun = False
+    #: How it ended, as the shell reported it.
+    result: EndReport | ShellEnd | None = None
+    #: Why it could not be run to its end; its report raises this.
+    error: Exception | None = None
+    #: What its report says beside the exit code.
+    note = ""
+    #: Output that no answer has reported yet.
+    unreported: OutputBuffer | None = None
+    #: What background jobs had printed before it began.
+    before: OutputBuffer | None = None
+    #: What the previous command printed after its last report.
+    leftover = ""
+    #: What the first report says of the shell.
+    prefix = ""
+    #: Whether an answer has reported anything of it, and how many bytes.
+    reported = False
+    reported_size = 0
+
     def __init__(
         self,
         *,
@@ -70,7 +99,6 @@ class RunningCommand:
         by: Literal["agent", "person"] = "agent",
         started: float | None = None,
     ) -> None:
-        loop = asyncio.get_running_loop()
         self.id = command_id
         self.session = session
         self.started = time.time() if started is None else started
@@ -78,38 +106,11 @@ class RunningCommand:
         self.log = log
         #: Where in the log its output is: offset and length.
         self.extents: list[tuple[int, int]] = []
-        self.size = 0
-        #: The last bytes of its output.
-        self.tail = b""
-        #: Whether a program shows its own screen.
-        self.alternate_screen = False
+        self._loop = asyncio.get_running_loop()
         #: When it printed last, by the clock of the event loop.
-        self.last_output = loop.time()
-        #: The action that waits for it now.
-        self.follower: str | None = None
-        #: The shell that runs it; None for one of an earlier server.
-        self.shell: Shell | None = None
-        #: Whether the shell has begun to run it.
-        self.begun = False
+        self.last_output = self._loop.time()
         #: Done when it has ended; everything is known of it then, the bill too.
-        self.ended: asyncio.Future[CommandInfo] = loop.create_future()
-        #: How it ended, as the shell reported it.
-        self.result: EndReport | ShellEnd | None = None
-        #: Why it could not be run to its end; its report raises this.
-        self.error: Exception | None = None
-        #: What its report says beside the exit code.
-        self.note = ""
-        #: Output that no answer has reported yet.
-        self.unreported: OutputBuffer | None = None
-        #: What background jobs had printed before it began.
-        self.before: OutputBuffer | None = None
-        #: What the previous command printed after its last report.
-        self.leftover = ""
-        #: What the first report says of the shell.
-        self.prefix = ""
-        #: Whether an answer has reported anything of it, and how many bytes.
-        self.reported = False
-        self.reported_size = 0
+        self.ended: asyncio.Future[CommandInfo] = self._loop.create_future()
         self._info = CommandInfo(
             id=command_id,
             session=session,
@@ -118,7 +119,6 @@ class RunningCommand:
             state="running",
             started=self.started,
         )
-        self._loop = loop
         self._events = events
         self._threads = threads
         self._live = LiveText()
@@ -347,6 +347,6 @@ class Commands:
         return [command for command in self._all.values() if command.session == session]
 
     def forget(self, session: str) -> None:
-        """Forget the commands of a session."""
+        """Drop the commands of a session."""
         for command in self.of_session(session):
             del self._all[command.id]

@@ -25,7 +25,7 @@ from glovebox.box.terminal.inspection.limits import problem
 from glovebox.box.terminal.output.buffer import COLUMNS, ROWS
 from glovebox.box.terminal.services import ProcessKeeper
 from glovebox.box.terminal.session import Session
-from glovebox.box.terminal.sessions import MAIN, STATIC, Sessions, check_name
+from glovebox.box.terminal.sessions import MAIN, STATIC, SessionTable, check_name
 from glovebox.box.terminal.shell.bash_shell import BashShell, check_size
 from glovebox.box.terminal.shell.channel import Channel, Receiver
 from glovebox.box.terminal.survival import journal, restore
@@ -47,7 +47,7 @@ _LONGEST_SOCKET = 107
 BoxSession = Session[BashShell]
 
 
-class Terminal(Sessions[BashShell]):
+class Terminal(SessionTable[BashShell]):
     """Runs commands in persistent shells of one user.
 
     `environment` is all that commands see of the server's. It must not hold the API key. With a `state_dir`,

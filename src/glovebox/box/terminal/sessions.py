@@ -24,7 +24,7 @@ STATIC = "static-"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 
-class Sessions(ABC, Generic[ShellT]):
+class SessionTable(ABC, Generic[ShellT]):
     """A table of sessions; subclasses open them. It is also the `Shell` of `box/shell.py`."""
 
     def __init__(self, *, no_change_timeout: float, events: EventLog, threads: Threads) -> None:
@@ -38,7 +38,7 @@ class Sessions(ABC, Generic[ShellT]):
     @property
     @abstractmethod
     def workspace(self) -> str:
-        """Where sessions begin."""
+        """The directory that sessions begin in."""
 
     @property
     def cwd(self) -> str:

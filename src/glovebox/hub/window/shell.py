@@ -45,7 +45,7 @@ class MemoryLog(LogFiles):
         return self._begin
 
     def append(self, data: bytes) -> int:
-        """Add output; its offset."""
+        """Add output, and return its offset."""
         with self._guard:
             offset = self.end
             self._data += data

@@ -9,7 +9,7 @@ from glovebox.box.events import EventLog
 from glovebox.box.executor import Call
 from glovebox.box.terminal.inspection.limits import problem
 from glovebox.box.terminal.session import Session
-from glovebox.box.terminal.sessions import MAIN, STATIC, Sessions, check_name
+from glovebox.box.terminal.sessions import MAIN, STATIC, SessionTable, check_name
 from glovebox.box.terminal.survival.journal import Journal
 from glovebox.box.threads import Threads
 from glovebox.errors import BadSession, SessionExists
@@ -27,7 +27,7 @@ _NO_LIMITS = (
 )
 
 
-class WindowTerminal(Sessions[WindowShell]):
+class WindowTerminal(SessionTable[WindowShell]):
     """Runs commands in terminals of a window, and static ones in processes of their own."""
 
     def __init__(self, hands: Hands, *, no_change_timeout: float, events: EventLog, threads: Threads) -> None:

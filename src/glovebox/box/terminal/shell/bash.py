@@ -75,13 +75,13 @@ class BashListener(Protocol):
     """What a bash reports to."""
 
     def printed(self) -> None:
-        """The terminal printed something."""
+        """Called after the terminal printed something."""
 
     def entered(self, typed: bytes) -> RunningCommand:
-        """A person entered a line at the prompt; the command for it."""
+        """Called when a person entered a line at the prompt; returns the command for it."""
 
     def ended(self, command: RunningCommand, result: EndReport | ShellEnd) -> None:
-        """A command ended."""
+        """Called when a command has ended."""
 
 
 class Bash:
@@ -89,6 +89,37 @@ class Bash:
 
     It is the receiver of its channel: everything happens in `received` and `hung_up`.
     """
+
+    #: The newest report.
+    report: EndReport | None = None
+    #: The status of a shell that is gone, if known.
+    exit_status: int | None = None
+    #: Whether a person has typed something.
+    touched = False
+    _phase = _Phase.STARTING
+    #: What to do at the prompt.
+    _next: Callable[[], None] | None = None
+    _timer: asyncio.TimerHandle | None = None
+    _channel: Channel | None = None
+    _delivery: Delivery | None = None
+    #: Set at the end of a turn that is waited for.
+    _turn_over: asyncio.Event | None = None
+    #: How much of what background jobs printed came before the prompt.
+    _prompt_at = 0
+    _prompt_limit = _PROMPT_LIMIT
+    _image: tuple[bytes, ...] = ()
+    #: Looks at a shell that does not do what was typed.
+    _stalls = 0
+    #: A trap may print something for each line of ours too.
+    _debug_trap = False
+    #: Nothing is typed while the log of an earlier server is read again, up to this place.
+    _replay_until: int | None = None
+    #: The input that typed the last command of an earlier server, if it came to that.
+    _typed_number = 0
+    #: Some of what it printed is lost.
+    _lost = False
+    #: Where in the log the output of the newest line that a person entered begins.
+    _entered_at = -1
 
     def __init__(
         self,
@@ -104,53 +135,24 @@ class Bash:
         self._threads = threads
         self._listener = listener
         self._parser = MarkParser()
-        self._phase = _Phase.STARTING
         self.session_token = session_token or secrets.token_hex(8)
         self.start_token = start_token or secrets.token_hex(8)
         self.signs = signs
         self._turn = Turn(self.start_token)
         #: Whether it came to its first prompt.
         self._started: asyncio.Future[bool] = self._loop.create_future()
-        #: Set at the end of a turn that is waited for.
-        self._turn_over: asyncio.Event | None = None
-        #: What to do at the prompt.
-        self._next: Callable[[], None] | None = None
         self._echo = bytearray()
-        self._timer: asyncio.TimerHandle | None = None
         self._checks: set[asyncio.Task[object]] = set()
-        self._channel: Channel | None = None
-        self._delivery: Delivery | None = None
-        #: The status of a shell that is gone, if known.
-        self.exit_status: int | None = None
+        #: What background jobs print between commands.
         self._stray = OutputBuffer()
-        #: How much of it came before the prompt.
-        self._prompt_at = 0
         #: What came after the end: from background jobs, unless hooks of the user's printed it.
         self._unclaimed = OutputBuffer()
         #: What came since the prompt that follows a claim.
         self._after_claim: list[tuple[bytes | ShellMark, int]] = []
-        self._image: tuple[bytes, ...] = ()
-        self._prompt_limit = _PROMPT_LIMIT
-        #: Looks at a shell that does not do what was typed.
-        self._stalls = 0
         #: What came since something that may be a prompt.
         self._doubtful: list[tuple[bytes, int]] = []
-        #: Whether a person has typed something.
-        self.touched = False
-        #: A trap may print something for each line of ours too.
-        self._debug_trap = False
-        #: Nothing is typed while the log of an earlier server is read again, up to this place.
-        self._replay_until: int | None = None
         self.replayed = asyncio.Event()
         self.replayed.set()
-        #: The input that typed the last command of an earlier server, if it came to that.
-        self._typed_number = 0
-        #: Some of what it printed is lost.
-        self._lost = False
-        #: Where in the log the output of the newest line that a person entered begins.
-        self._entered_at = -1
-        #: The newest report.
-        self.report: EndReport | None = None
 
     async def begin(self, delivery: Delivery, connect: Callable[[Receiver], Awaitable[Channel]]) -> bool:
         """Start it, and wait for its first prompt; whether that came.

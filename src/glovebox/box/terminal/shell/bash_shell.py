@@ -19,7 +19,7 @@ from glovebox.box.terminal.account import Account
 from glovebox.box.terminal.commands import RunningCommand, ShellEnd
 from glovebox.box.terminal.output.log import PIECE, LogFiles
 from glovebox.box.terminal.shell.bash import Bash
-from glovebox.box.terminal.shell.channel import Channel, Identity, Receiver
+from glovebox.box.terminal.shell.channel import Channel, Receiver, ShellIdentity
 from glovebox.box.terminal.shell.command_file import Delivery
 from glovebox.box.terminal.shell.integration import EndReport
 from glovebox.box.terminal.shell.monitor import Monitor
@@ -144,7 +144,7 @@ class BashShell:
         await self._threads.run(self._oom.open)
         for user_files in (True, False):
             bash = Bash(self._threads, self)
-            identity: Identity | None = None
+            identity: ShellIdentity | None = None
             try:
                 async with asyncio.timeout(_START_LIMIT):
                     identity = await self._begin(bash, cwd, user_files=user_files)
@@ -162,7 +162,7 @@ class BashShell:
                 return
         raise StartupError("bash did not come to a prompt")
 
-    async def _begin(self, bash: Bash, cwd: str, *, user_files: bool) -> Identity | None:
+    async def _begin(self, bash: Bash, cwd: str, *, user_files: bool) -> ShellIdentity | None:
         """Start a bash; None if it ended before its first prompt."""
         account = self._account
         delivery = await self._threads.run(
@@ -184,7 +184,7 @@ class BashShell:
 
         if not await bash.begin(delivery, open_terminal):
             return None
-        return Identity(
+        return ShellIdentity(
             number=bash.channel.number,
             session_token=bash.session_token,
             start_token=bash.start_token,
@@ -199,7 +199,7 @@ class BashShell:
 
     async def restore(
         self,
-        identity: Identity,
+        identity: ShellIdentity,
         delivery: Delivery,
         adopt: Callable[[Receiver, int], Channel],
         *,

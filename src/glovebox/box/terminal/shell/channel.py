@@ -8,7 +8,7 @@ from glovebox.box.terminal.output.log import LogFiles
 from glovebox.protocol.base import Message
 
 
-class Identity(Message):
+class ShellIdentity(Message):
     """What the next server needs to use a shell."""
 
     #: The terminal's number.
@@ -48,7 +48,7 @@ class Channel(Protocol):
 
     @property
     def files(self) -> LogFiles:
-        """Everything it printed."""
+        """The log of everything that it printed."""
 
     @property
     def position(self) -> int:

@@ -88,7 +88,7 @@ class Monitor:
             await asyncio.wait([command.ended], timeout=interval)
 
     def _look(self) -> StateSample | None:
-        """One sample. Blocks."""
+        """Take one sample, which blocks."""
         self._meter.sample()
         self._started.look()
         if self.warden is not None and self._exceeded is None:

@@ -9,7 +9,7 @@ from typing import Annotated
 import msgspec
 
 from glovebox.box.terminal.commands import KEEP
-from glovebox.box.terminal.shell.channel import Identity
+from glovebox.box.terminal.shell.channel import ShellIdentity
 from glovebox.box.terminal.shell.integration import EndReport
 from glovebox.box.threads import Threads
 from glovebox.decoding import json_decoder
@@ -55,7 +55,7 @@ class Resized(JournalEntry, tag="resized"):
 class ShellStarted(JournalEntry, tag="shell"):
     """The session has a new shell."""
 
-    identity: Identity
+    identity: ShellIdentity
 
 
 class Began(JournalEntry, tag="began"):
@@ -186,7 +186,7 @@ class Story(msgspec.Struct):
     """What a journal amounts to."""
 
     opened: Opened
-    identity: Identity | None = None
+    identity: ShellIdentity | None = None
     began: dict[str, Began] = msgspec.field(default_factory=dict)
     ended: dict[str, Ended] = msgspec.field(default_factory=dict)
     #: By command, the action that was told of its end.
