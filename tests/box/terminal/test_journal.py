@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from glovebox.box.terminal.shell.channel import ShellIdentity
 from glovebox.box.terminal.shell.integration import EndReport
 from glovebox.box.terminal.survival.journal import (
     COMPACT_BYTES,
@@ -23,6 +22,7 @@ from glovebox.box.terminal.survival.journal import (
     Reported,
     Resized,
     Sent,
+    ShellIdentity,
     ShellStarted,
     load,
     summarize,

@@ -20,14 +20,13 @@ from glovebox.box.terminal.holder.main import TMUX_SOCKET
 from glovebox.box.terminal.holder.process_tree import MARK
 from glovebox.box.terminal.holder.source import ShellSpec
 from glovebox.box.terminal.holder.tmux import attach_command
-from glovebox.box.terminal.holder_client import HolderClient
+from glovebox.box.terminal.holder_client import HeldChannel, HolderClient, Receiver
 from glovebox.box.terminal.inspection.limits import problem
 from glovebox.box.terminal.output.buffer import COLUMNS, ROWS
 from glovebox.box.terminal.services import ProcessKeeper
 from glovebox.box.terminal.session import Session
 from glovebox.box.terminal.sessions import MAIN, STATIC, SessionTable, check_name
 from glovebox.box.terminal.shell.bash_shell import BashShell, check_size
-from glovebox.box.terminal.shell.channel import Channel, Receiver
 from glovebox.box.terminal.survival import journal, restore
 from glovebox.box.terminal.survival.journal import summarize
 from glovebox.box.terminal.survival.state_directory import StateDirectory
@@ -324,7 +323,7 @@ class Terminal(SessionTable[BashShell]):
 
     async def _open_terminal(
         self, shell: BashShell, *, rcfile: str, token: str, cwd: str, receiver: Receiver
-    ) -> Channel:
+    ) -> HeldChannel:
         assert self._account is not None
         assert self._holder is not None
         account = self._account

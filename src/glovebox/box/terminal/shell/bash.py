@@ -15,10 +15,10 @@ from typing import Any, Protocol
 import msgspec
 
 from glovebox.box.terminal.commands import RunningCommand, ShellEnd
+from glovebox.box.terminal.holder_client import HeldChannel, Receiver
 from glovebox.box.terminal.inspection.shells import ShellSample, look_at_shell
 from glovebox.box.terminal.output.buffer import OutputBuffer
 from glovebox.box.terminal.shell import integration
-from glovebox.box.terminal.shell.channel import Channel, Receiver
 from glovebox.box.terminal.shell.command_file import Delivery
 from glovebox.box.terminal.shell.integration import EndReport, MarkParser, ShellMark
 from glovebox.box.terminal.survival.journal import Began
@@ -100,7 +100,7 @@ class Bash:
     #: What to do at the prompt.
     _next: Callable[[], None] | None = None
     _timer: asyncio.TimerHandle | None = None
-    _channel: Channel | None = None
+    _channel: HeldChannel | None = None
     _delivery: Delivery | None = None
     #: Set at the end of a turn that is waited for.
     _turn_over: asyncio.Event | None = None
@@ -154,7 +154,7 @@ class Bash:
         self.replayed = asyncio.Event()
         self.replayed.set()
 
-    async def begin(self, delivery: Delivery, connect: Callable[[Receiver], Awaitable[Channel]]) -> bool:
+    async def begin(self, delivery: Delivery, connect: Callable[[Receiver], Awaitable[HeldChannel]]) -> bool:
         """Start it, and wait for its first prompt; whether that came.
 
         Raises:
@@ -171,7 +171,7 @@ class Bash:
     def go_on(
         self,
         delivery: Delivery,
-        adopt: Callable[[Receiver, int], Channel],
+        adopt: Callable[[Receiver, int], HeldChannel],
         position: int,
         end: int,
         last: Began | None,
@@ -210,7 +210,7 @@ class Bash:
         )
 
     @property
-    def channel(self) -> Channel:
+    def channel(self) -> HeldChannel:
         assert self._channel is not None
         return self._channel
 

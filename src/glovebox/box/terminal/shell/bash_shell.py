@@ -17,13 +17,22 @@ from glovebox.box.oom import OomWatch
 from glovebox.box.terminal import processes
 from glovebox.box.terminal.account import Account
 from glovebox.box.terminal.commands import RunningCommand, ShellEnd
+from glovebox.box.terminal.holder_client import HeldChannel, Receiver
 from glovebox.box.terminal.output.log import PIECE, LogFiles
 from glovebox.box.terminal.shell.bash import Bash
-from glovebox.box.terminal.shell.channel import Channel, Receiver, ShellIdentity
 from glovebox.box.terminal.shell.command_file import Delivery
 from glovebox.box.terminal.shell.integration import EndReport
 from glovebox.box.terminal.shell.monitor import Monitor
-from glovebox.box.terminal.survival.journal import Began, Ended, Journal, Opened, Resized, Sent, ShellStarted
+from glovebox.box.terminal.survival.journal import (
+    Began,
+    Ended,
+    Journal,
+    Opened,
+    Resized,
+    Sent,
+    ShellIdentity,
+    ShellStarted,
+)
 from glovebox.box.threads import Threads
 from glovebox.errors import BadSession, CommandEnded, StartupError
 from glovebox.protocol.events import SessionChanged
@@ -39,7 +48,7 @@ class OpenTerminal(Protocol):
 
     async def __call__(
         self, shell: BashShell, *, rcfile: str, token: str, cwd: str, receiver: Receiver
-    ) -> Channel:
+    ) -> HeldChannel:
         """A terminal with a bash that reads `rcfile` and marks its start with `token`.
 
         Raises:
@@ -174,7 +183,7 @@ class BashShell:
         rcfile = delivery.startup if user_files else delivery.hooks
         position = 0
 
-        async def open_terminal(receiver: Receiver) -> Channel:
+        async def open_terminal(receiver: Receiver) -> HeldChannel:
             nonlocal position
             channel = await self._open_terminal(
                 self, rcfile=rcfile, token=bash.start_token, cwd=cwd, receiver=receiver
@@ -201,7 +210,7 @@ class BashShell:
         self,
         identity: ShellIdentity,
         delivery: Delivery,
-        adopt: Callable[[Receiver, int], Channel],
+        adopt: Callable[[Receiver, int], HeldChannel],
         *,
         end: int,
         last: Began | None,

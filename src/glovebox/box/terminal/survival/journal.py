@@ -9,7 +9,6 @@ from typing import Annotated
 import msgspec
 
 from glovebox.box.terminal.commands import KEEP
-from glovebox.box.terminal.shell.channel import ShellIdentity
 from glovebox.box.terminal.shell.integration import EndReport
 from glovebox.box.threads import Threads
 from glovebox.decoding import json_decoder
@@ -50,6 +49,21 @@ class Resized(JournalEntry, tag="resized"):
 
     rows: Cells
     columns: Cells
+
+
+class ShellIdentity(Message):
+    """What the next server needs to use a shell."""
+
+    #: The terminal's number.
+    number: int
+    session_token: str
+    start_token: str
+    #: The directory with the command file.
+    directory: str
+    #: Where in the log it begins.
+    position: int
+    #: Whether its end marks can be distinguished from those of other programs.
+    signs: bool = True
 
 
 class ShellStarted(JournalEntry, tag="shell"):

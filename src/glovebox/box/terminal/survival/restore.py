@@ -11,12 +11,11 @@ from glovebox.box.terminal.account import Account
 from glovebox.box.terminal.commands import KEEP, RunningCommand, ShellEnd
 from glovebox.box.terminal.holder.launch import end_unreachable
 from glovebox.box.terminal.holder.wire import HeldTerminal
-from glovebox.box.terminal.holder_client import HolderClient
+from glovebox.box.terminal.holder_client import HeldChannel, HolderClient, Receiver
 from glovebox.box.terminal.output.log import LogFiles
 from glovebox.box.terminal.services import PREFIX, ProcessKeeper
 from glovebox.box.terminal.session import Session
 from glovebox.box.terminal.shell.bash_shell import BashShell, ended_entry
-from glovebox.box.terminal.shell.channel import Channel, Receiver
 from glovebox.box.terminal.shell.command_file import Delivery
 from glovebox.box.terminal.shell.integration import EndReport, MarkParser, ShellMark
 from glovebox.box.terminal.survival import journal
@@ -141,7 +140,7 @@ async def restore_shell(
     story: Story,
     held: HeldTerminal,
     delivery: Delivery,
-    adopt: Callable[[Receiver, int], Channel],
+    adopt: Callable[[Receiver, int], HeldChannel],
 ) -> None:
     """Use the shell again, and the command that runs in it or whose end no action was answered with.
 
