@@ -17,7 +17,7 @@ from glovebox.box.events import EventLog
 from glovebox.box.mcp import config
 from glovebox.box.notebook.supervisor import KernelState
 from glovebox.box.replays import Replays
-from glovebox.box.terminal.commands import Command
+from glovebox.box.terminal.commands import RunningCommand
 from glovebox.box.terminal.manager import Terminal
 from glovebox.box.threads import Threads
 from glovebox.errors import NoSuchCommand, OutputGone
@@ -121,7 +121,7 @@ def terminal_of(known: Known, state: Path) -> Terminal:
     )
 
 
-def found(terminal: Terminal, command_id: str) -> Command | None:
+def found(terminal: Terminal, command_id: str) -> RunningCommand | None:
     try:
         return terminal.command(command_id)
     except NoSuchCommand:

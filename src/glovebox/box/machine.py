@@ -1,8 +1,8 @@
 """The seam between actions, which decide, and the machine that they change.
 
-File actions and the editor are coroutines over `Files`. The box's files are on a disk and block, so
-`LocalFiles` has coroutines that never wait: `Files.run` completes a whole action of them in one thread.
-Those of a VS Code window wait for its answers on the event loop.
+A session is a conversation with a `Shell`. File actions and the editor are coroutines over `Files`. The box's
+files are on a disk and block, so `LocalFiles` has coroutines that never wait: `Files.run` completes a whole
+action of them in one thread. Those of a VS Code window wait for its answers on the event loop.
 """
 
 from __future__ import annotations
@@ -13,7 +13,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, ParamSpec, Protocol, Self, TypeVar
 
 if TYPE_CHECKING:  # the editor is also used in kernels, whose Python need not have what messages are made of
+    from glovebox.box.terminal.commands import RunningCommand, ShellEnd
+    from glovebox.box.terminal.output.log import LogFiles
+    from glovebox.box.terminal.shell.integration import EndReport
     from glovebox.protocol.files import StatObservation
+    from glovebox.protocol.terminal import Limits
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -128,3 +132,87 @@ def complete(work: Callable[P, Coroutine[Any, Any, T]], *args: P.args, **kwargs:
         return result
     coroutine.close()
     raise RuntimeError(f"{coroutine!r} waits, which needs an event loop")
+
+
+class ShellRefused(Exception):
+    """The machine refuses; the text is for the caller of the action, the code for its program."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class TerminalInfo(NamedTuple):
+    """What a session's information says of the terminal; zeros and None are not known."""
+
+    pid: int | None = None
+    rows: int = 0
+    columns: int = 0
+    limits: Limits | None = None
+    #: The command line that attaches to it with tmux, if tmux holds it.
+    attach: str | None = None
+
+
+class Shell(Protocol):
+    """The shell of one session: runs one command at a time.
+
+    What a command prints and how it ends is reported to the command itself. A shell that is gone is replaced
+    when the next command needs it.
+    """
+
+    @property
+    def log(self) -> LogFiles:
+        """The log of everything that its terminal printed."""
+
+    @property
+    def report(self) -> EndReport | None:
+        """What it said at its newest prompt."""
+
+    @property
+    def unattended(self) -> bool:
+        """Whether something may run in it that keys reach, and that is no command of the session any more."""
+
+    @property
+    def terminal(self) -> TerminalInfo: ...
+
+    async def ready(self, cwd: str) -> ShellEnd | None:
+        """Start it in a directory unless it runs; how the one before it ended, if that is why.
+
+        Raises:
+            StartupError: it could not be started.
+        """
+
+    async def run(self, command: RunningCommand, text: str, limits: Limits | None) -> None:
+        """Begin a command at the idle prompt."""
+
+    async def press(self, command: RunningCommand, key: bytes) -> None:
+        """Press a key at the idle prompt that makes the shell print a new prompt, or end.
+
+        Raises:
+            ShellRefused: the machine refuses.
+        """
+
+    async def send(self, data: bytes, action_id: str) -> None:
+        """Type something for the running command, because of an action.
+
+        Raises:
+            ShellRefused: the machine refuses.
+        """
+
+    async def signal(self, name: str) -> None:
+        """Send a signal to what runs in the foreground.
+
+        Raises:
+            BadSession: there is no such signal.
+            CommandEnded: nothing runs.
+        """
+
+    def resize(self, rows: int, columns: int) -> None:
+        """Change the size of the terminal.
+
+        Raises:
+            BadSession: it cannot have that size.
+        """
+
+    async def close(self) -> None:
+        """Let go of it. What runs in it has ended for the session when this returns."""

@@ -20,7 +20,7 @@ class Shell(Protocol):
 
 
 class Outputs(Protocol):
-    """What commands printed, for those who were too slow to hear it at once."""
+    """The output of commands, for readers that were too slow for its events."""
 
     def reread(self, command_id: str, start: int, end: int) -> AsyncGenerator[Output, None]:
         """The text of some bytes of a command's output, in pieces.

@@ -27,12 +27,12 @@ class Console:
         self.terminal = terminal
         self.workspace = workspace
         self.events = events
-        self._executor = Executor(terminal.handlers(), self.events)
+        self.executor = Executor(terminal.handlers(), self.events)
 
     async def answer(self, command: str, **args: Any) -> CmdOutputObservation | ErrorObservation:
         """Whatever a command is answered with, within a limit."""
         action = CmdRunAction(command=command, **args)
-        return await asyncio.wait_for(self._executor.execute(action), LIMIT)
+        return await asyncio.wait_for(self.executor.execute(action), LIMIT)
 
     async def run(self, command: str, **args: Any) -> CmdOutputObservation:
         """The answer to a command that the shell takes."""

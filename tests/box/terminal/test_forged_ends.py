@@ -122,7 +122,7 @@ async def test_what_a_person_runs_cannot_lie_either(shell: Console) -> None:
     (shell.workspace / "liar.py").write_text(LIAR)
     session = shell.terminal.session("main")
     await shell.run("true")
-    session.type(f"{sys.executable} -S liar.py stay\r".encode())
+    session.shell.type(f"{sys.executable} -S liar.py stay\r".encode())
     await eventually(lambda: session.info().command is not None, "it runs")
     poll = await shell.poll(timeout=1)
     assert poll.metadata.exit_code == -1

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from glovebox.box.terminal.shell.integration import EndReport
-from glovebox.box.terminal.shell.run import Identity
 from glovebox.box.terminal.survival.journal import (
     COMPACT_BYTES,
     Answered,
@@ -23,6 +22,7 @@ from glovebox.box.terminal.survival.journal import (
     Reported,
     Resized,
     Sent,
+    ShellIdentity,
     ShellStarted,
     load,
     summarize,
@@ -32,7 +32,7 @@ from glovebox.protocol.terminal import Bill, Limits
 from tests.support.waiting import LIMIT
 
 OPENED = Opened(name="main", created=1.5, cwd="/é\n", rows=24, columns=80, limits=Limits(memory=5))
-IDENTITY = Identity(number=7, session_token="s", start_token="t", directory="/tmp/x", position=9)
+IDENTITY = ShellIdentity(number=7, session_token="s", start_token="t", directory="/tmp/x", position=9)
 
 
 def began(number: int, command: str = "echo hi") -> Began:

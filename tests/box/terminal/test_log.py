@@ -12,23 +12,23 @@ from pathlib import Path
 import pytest
 
 from glovebox.box.events import EventLog
-from glovebox.box.terminal.commands import Command
+from glovebox.box.terminal.commands import RunningCommand
 from glovebox.box.terminal.manager import Terminal
 from glovebox.errors import NoSuchCommand, OutputGone
 from tests.box.terminal.console import Console, eventually
 
 
-def all_of(shell: Console) -> list[Command]:
+def all_of(shell: Console) -> list[RunningCommand]:
     """Its commands, the oldest first."""
     return shell.terminal.session("main").commands.of_session("main")
 
 
-def newest(shell: Console) -> Command:
+def newest(shell: Console) -> RunningCommand:
     """The command that was given last."""
     return all_of(shell)[-1]
 
 
-async def everything(command: Command, size: int = 100_000) -> bytes:
+async def everything(command: RunningCommand, size: int = 100_000) -> bytes:
     """All output of a command, in pieces."""
     pieces = []
     offset = 0
@@ -177,5 +177,5 @@ async def test_output_that_is_not_kept_any_more_is_told_to_be_gone(forgetful: Co
 
 def log_size(shell: Console) -> int:
     """How many bytes the log takes on disk."""
-    directory = Path(shell.terminal.session("main").log_directory)
+    directory = Path(shell.terminal.session("main").shell.log_directory)
     return sum(file.stat().st_size for file in directory.iterdir())

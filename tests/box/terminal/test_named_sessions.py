@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from glovebox.box.terminal.shell.run import ShellEnd
+from glovebox.box.terminal.commands import ShellEnd
 from glovebox.errors import BadSession, CommandEnded, NoSuchCommand, NoSuchSession, SessionExists
 from glovebox.protocol.events import SessionChanged
 from glovebox.protocol.observations import ErrorObservation
@@ -82,7 +82,7 @@ async def test_a_session_is_opened_as_asked_for_and_ended_with_all_it_has(shell:
     )
     job = (await shell.run("sleep 1000 & true", session="made")).metadata.pid
     command = shell.terminal.session("made").commands.of_session("made")[-1]
-    log = Path(shell.terminal.session("made").log_directory)
+    log = Path(shell.terminal.session("made").shell.log_directory)
     assert found(log)
 
     await shell.terminal.end("made")
@@ -111,7 +111,7 @@ async def test_a_size_that_cannot_be_is_refused(tmp_path: Path, rows: int, colum
         with pytest.raises(BadSession, match="rows and columns"):
             await shell.terminal.create("made", rows=rows, columns=columns)
         with pytest.raises(BadSession, match="rows and columns"):
-            shell.terminal.session("main").resize(rows, columns)
+            shell.terminal.session("main").shell.resize(rows, columns)
         assert await shell.output("stty size") == "1000 1000"
 
 
@@ -121,7 +121,7 @@ async def test_a_running_program_sees_another_size(shell: Console) -> None:
         shell.run("bash -c 'trap \"stty size; exit 4\" WINCH; echo ready; while :; do sleep 0.01; done'")
     )
     await eventually(lambda: "ready" in shell.streamed(), "it runs")
-    session.resize(40, 100)
+    session.shell.resize(40, 100)
     answer = await waiting
     assert (answer.content, answer.metadata.exit_code) == ("ready\n40 100", 4)
     assert (session.info().rows, session.info().columns) == (40, 100)
@@ -138,7 +138,7 @@ async def test_a_signal_reaches_what_runs(tmp_path: Path, name: str, status: int
         session = shell.terminal.session("main")
         await shell.run("X=1; ulimit -c 0")
         await shell.run("sleep 1000", timeout=0.3)
-        await session.signal(name)
+        await session.shell.signal(name)
         assert (await shell.poll()).metadata.exit_code == status
         assert await shell.output("echo $X") == "1"
 
@@ -157,13 +157,13 @@ async def test_a_signal_reaches_a_command_by_its_id(shell: Console) -> None:
 async def test_a_signal_that_cannot_be_sent_says_why(shell: Console) -> None:
     session = shell.terminal.session("main")
     with pytest.raises(CommandEnded, match="Nothing runs"):
-        await session.signal("INT")
+        await session.shell.signal("INT")
     for name in ("NOPE", "", "0", "-9", "99", "SIG", "²"):
         with pytest.raises(BadSession, match="There is no signal"):
-            await session.signal(name)
+            await session.shell.signal(name)
     await shell.run("cat", timeout=0.2)
     with pytest.raises(BadSession, match="There is no signal"):
-        await session.signal("NOPE")
+        await session.shell.signal("NOPE")
     assert (await shell.type("C-d")).metadata.exit_code == 0
 
 
@@ -177,10 +177,10 @@ async def test_a_static_command_can_be_read_after_its_shell_is_gone_and_is_forgo
         assert command.session.startswith("static-")
         assert await command.read(0) == b"static\r\n"
         main = shell.terminal.session("main")
-        sessions = Path(main.log_directory).parent.parent
+        sessions = Path(main.shell.log_directory).parent.parent
         assert (sessions / command.session).exists()
         for number in range(1_000):
-            main.command(f"filler{number}", "").end(ShellEnd(0), Bill(wall_seconds=0))
+            main.add_command(f"filler{number}", "").end(ShellEnd(0), Bill(wall_seconds=0))
         await eventually(lambda: not (sessions / command.session).exists(), "its log is removed")
         with pytest.raises(NoSuchCommand):
             shell.terminal.command(command.id)

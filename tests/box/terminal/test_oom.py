@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from glovebox.box.terminal.commands import Command
+from glovebox.box.terminal.commands import RunningCommand
 from tests.box.system.memory_group import HUNGRY, enter, memory_group, readable_log
 from tests.box.terminal.console import Console
 
@@ -31,7 +31,7 @@ async def confine(shell: Console, group: Path) -> None:
     enter(group, int(await shell.output("echo $$")))
 
 
-def newest(shell: Console) -> Command:
+def newest(shell: Console) -> RunningCommand:
     return shell.terminal.session("main").commands.of_session("main")[-1]
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from glovebox.box.terminal.commands import Command
-from glovebox.box.terminal.session import Session
+from glovebox.box.terminal.commands import RunningCommand
+from glovebox.box.terminal.manager import BoxSession
 from glovebox.errors import SessionTaken
 from glovebox.protocol.events import SessionChanged
 from glovebox.protocol.observations import ErrorObservation
@@ -13,15 +13,15 @@ from tests.box.terminal.console import Console, eventually
 from tests.support.waiting import LIMIT
 
 
-def entered(session: Session) -> list[Command]:
+def entered(session: BoxSession) -> list[RunningCommand]:
     """The commands that a person entered."""
     return [command for command in session.commands.of_session(session.name) if command.by == "person"]
 
 
-async def enter(session: Session, line: bytes) -> Command:
+async def enter(session: BoxSession, line: bytes) -> RunningCommand:
     """Type a line at the prompt and wait for its command to begin."""
     before = len(entered(session))
-    session.type(line + b"\r")
+    session.shell.type(line + b"\r")
     await eventually(lambda: len(entered(session)) > before, f"{line!r} was entered")
     return entered(session)[-1]
 
@@ -47,9 +47,9 @@ async def test_an_agent_waits_for_the_program_of_a_person(shell: Console) -> Non
     assert refused.metadata.suffix.startswith(
         '\n[Your command "echo no" is NOT executed. The previous command is still running - You CANNOT send'
     )
-    session.type(b"some text\r")
+    session.shell.type(b"some text\r")
     await eventually(lambda: command.size >= len(b"some text\r\n") * 2, "it was echoed")
-    session.type(b"\x04")
+    session.shell.type(b"\x04")
     await eventually(lambda: command.finished, "it ended")
     assert await command.read(0) == b"some text\r\n" * 2
     answer = await shell.run("echo yes")
@@ -78,7 +78,7 @@ async def test_where_a_person_goes_the_agent_is(shell: Console) -> None:
 
 async def test_several_lines_are_several_commands(shell: Console) -> None:
     session = shell.terminal.session("main")
-    session.type(b"echo one\recho two\r")
+    session.shell.type(b"echo one\recho two\r")
     await eventually(lambda: [one.finished for one in entered(session)] == [True, True], "both ended")
     assert [command.text for command in entered(session)] == ["echo one", "echo two"]
     assert [await command.read(0) for command in entered(session)] == [b"one\r\n", b"two\r\n"]
@@ -97,13 +97,13 @@ async def test_a_person_may_end_the_shell(shell: Console) -> None:
 
 async def test_everything_on_the_terminal_can_be_followed(shell: Console) -> None:
     session = shell.terminal.session("main")
-    begin = session.position
+    begin = session.shell.position
     await shell.run("echo watched")
     seen = b""
     while b"watched\r\n" not in seen:
-        await session.changed(begin + len(seen))
-        seen += await session.read(begin + len(seen))
-    assert session.position >= begin + len(seen)
+        await session.shell.changed(begin + len(seen))
+        seen += await session.shell.read(begin + len(seen))
+    assert session.shell.position >= begin + len(seen)
 
 
 async def test_a_person_takes_a_session_over_and_hands_it_back(shell: Console) -> None:
@@ -140,6 +140,6 @@ async def test_a_command_that_runs_when_a_person_comes_is_answered(shell: Consol
     await shell.run('read -r line; echo "got $line"', timeout=0.2)
     session.take(session)
     assert isinstance(await shell.answer("C-c", is_input=True), ErrorObservation)
-    session.type(b"it\r")
+    session.shell.type(b"it\r")
     answer = await shell.poll(timeout=LIMIT, blocking=True)
     assert (answer.content, answer.metadata.exit_code) == ("it\ngot it", 0)

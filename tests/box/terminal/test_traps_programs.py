@@ -74,7 +74,7 @@ async def test_a_pipeline_that_ignores_control_c_is_killed_and_a_daemon_of_it_en
         )
         ignored = await shell.type("C-c")
         assert (ignored.content, ignored.metadata.exit_code) == ("^C", -1)
-        await shell.terminal.session("main").signal("KILL")
+        await shell.terminal.session("main").shell.signal("KILL")
         killed = await shell.poll(timeout=LIMIT, blocking=True)
         assert killed.metadata.exit_code == 137
         assert await shell.output("echo next") == "next"

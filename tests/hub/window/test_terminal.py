@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from glovebox.errors import OutputGone, WindowLost
-from glovebox.hub.window.output import MemoryLog
+from glovebox.hub.window.shell import MemoryLog
 from glovebox.hub.window_client import OrderRefused
 from glovebox.protocol.actions import CmdRunAction
 from glovebox.protocol.events import ActionOutput
@@ -51,50 +51,8 @@ async def test_colours_and_progress_are_rendered_and_streams_hear_it_as_it_comes
     assert "\x1b" not in "".join(event.text for event in told)
 
 
-async def test_a_silent_command_is_answered_polled_and_ends(box: Acting, tmp_path: Path) -> None:
-    await box.run("true")
-    silent = await box.run("echo begun; until [ -e go ]; do sleep 0.05; done; echo ended")
-    assert (silent.content, silent.metadata.exit_code) == ("begun", -1)
-    assert silent.metadata.suffix.startswith("\n[The command has no new output after 1 seconds. You may")
-    refused = await box.run("echo other")
-    assert refused.metadata.suffix.startswith('\n[Your command "echo other" is NOT executed.')
-    assert refused.metadata.prefix == "[Below is the output of the previous command.]\n"
-    (tmp_path / "go").touch()
-    ended = await box.run("", timeout=LIMIT, blocking=True)
-    assert (ended.content, ended.metadata.exit_code) == ("ended", 0)
-    assert (await box.run("")).content == "ERROR: No previous running command to retrieve logs from."
-    typed = await box.run("x", is_input=True)
-    assert typed.content == "ERROR: No previous running command to interact with."
-
-
 async def test_a_terminal_that_has_to_be_opened_may_take_longer_to_say_something(box: Acting) -> None:
     assert await box.output("sleep 1.3; echo first") == "first"
-
-
-async def test_a_hard_limit_leaves_the_command_and_keys_end_it(box: Acting) -> None:
-    await box.run("true")
-    late = await box.run("sleep 30", timeout=0.3, blocking=True)
-    assert late.metadata.suffix.startswith("\n[The command timed out after 0.3 seconds.")
-    ended = await box.run("C-c", is_input=True, timeout=LIMIT, blocking=True)
-    assert ended.metadata.exit_code == 130
-    assert ended.metadata.suffix == "\n[The command completed with exit code 130. CTRL+C was sent.]"
-
-
-async def test_input_reaches_the_command_and_its_echo_is_left_out(box: Acting) -> None:
-    await box.run("true")
-    asked = await box.run('stty echo; read -p "name? " name; echo "hello $name"')
-    assert asked.content == "name?"
-    answered = await box.run("you", is_input=True, timeout=LIMIT, blocking=True)
-    assert (answered.content, answered.metadata.exit_code) == ("hello you", 0)
-
-
-async def test_what_ended_unreported_comes_before_the_next_command(box: Acting, tmp_path: Path) -> None:
-    await box.run("true")
-    await box.run("until [ -e go ]; do sleep 0.02; done; echo late", timeout=0.3, blocking=True)
-    (tmp_path / "go").touch()
-    await until(lambda: is_idle(box), "the end of the command")
-    ran = await box.run("echo next")
-    assert ran.content.split() == ["late", "echo", "next", "next"]
 
 
 async def test_the_end_of_the_shell_is_told_and_the_next_one_begins_where_it_was(

@@ -1,39 +1,91 @@
-"""Commands with their ids: where their output is, what they do, and what they cost."""
+"""Commands with their ids: text, state, output, bill and end."""
 
 from __future__ import annotations
 
 import asyncio
+import enum
 import re
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
 from glovebox.box.events import EventLog
+from glovebox.box.terminal.output.buffer import OutputBuffer
 from glovebox.box.terminal.output.log import PIECE, LogFiles
 from glovebox.box.terminal.output.rendering import LiveText
 from glovebox.box.terminal.shell.integration import EndReport
-from glovebox.box.terminal.shell.run import ShellEnd
 from glovebox.box.threads import Threads
-from glovebox.errors import CommandEnded, NoSuchCommand
+from glovebox.errors import CommandEnded, NoSuchCommand, OutputGone
 from glovebox.protocol import events
 from glovebox.protocol.terminal import Bill, CommandInfo
+
+if TYPE_CHECKING:
+    from glovebox.box.machine import Shell
 
 #: How many commands that ended are remembered.
 KEEP = 1_000
 _TAIL = 4_096
-#: Longer commands are told in part; whoever sent one has it.
+#: Of a longer command, events and answers show the beginning.
 _LONGEST_TEXT = 10_000
+#: A quick command is given the time to end, however short the caller's limit.
+_LEAST_TIMEOUT = 0.2
+_NEVER = float("inf")
 _ALTERNATE = re.compile(rb"\x1b\[\?(?:1049|1047|47)([hl])")
+#: What is shown in place of output that cannot be read again.
+_LOST = b"\r\n[The rest of the output is lost: the log is damaged.]\r\n"
 
 
-class Command:
-    """One command, while it runs and after.
+class ShellEnd(msgspec.Struct, frozen=True):
+    """The shell itself ended, with this status if it is known."""
+
+    status: int | None
+
+
+class WaitOutcome(enum.Enum):
+    """What a wait for a command ended with."""
+
+    ENDED = enum.auto()
+    SILENT = enum.auto()
+    LATE = enum.auto()
+
+
+class RunningCommand:
+    """One command, while it runs and after: its text, state, output, bill and end.
 
     Its output is a sequence of bytes of its own, counted from 0, whatever else is in the session's log.
     """
+
+    size = 0
+    #: The last bytes of its output.
+    tail = b""
+    #: Whether a program shows its own screen.
+    alternate_screen = False
+    #: The action that waits for it now.
+    follower: str | None = None
+    #: The shell that runs it; None for one of an earlier server.
+    shell: Shell | None = None
+    #: Whether the shell has begun to run it.
+    begun = False
+    #: How it ended, as the shell reported it.
+    result: EndReport | ShellEnd | None = None
+    #: Why it could not be run to its end; its report raises this.
+    error: Exception | None = None
+    #: What its report says beside the exit code.
+    note = ""
+    #: Output that no answer has reported yet.
+    unreported: OutputBuffer | None = None
+    #: What background jobs had printed before it began.
+    before: OutputBuffer | None = None
+    #: What the previous command printed after its last report.
+    leftover = ""
+    #: What the first report says of the shell.
+    prefix = ""
+    #: Whether an answer has reported anything of it, and how many bytes.
+    reported = False
+    reported_size = 0
 
     def __init__(
         self,
@@ -41,42 +93,41 @@ class Command:
         command_id: str,
         session: str,
         text: str,
-        files: LogFiles,
-        log: EventLog,
+        log: LogFiles,
+        events: EventLog,
         threads: Threads,
         by: Literal["agent", "person"] = "agent",
         started: float | None = None,
     ) -> None:
         self.id = command_id
         self.session = session
-        self.size = 0
-        #: The action that waits for it now.
-        self.follower: str | None = None
-        #: The last of what it printed.
-        self.tail = b""
-        #: Whether a program has the screen for itself.
-        self.alternate_screen = False
+        self.started = time.time() if started is None else started
+        #: The log of the session, which has its output.
+        self.log = log
+        #: Where in the log its output is: offset and length.
         self.extents: list[tuple[int, int]] = []
-        self.result: EndReport | ShellEnd | None = None
-        self.deliver_signal: Callable[[str], None] | None = None
+        self._loop = asyncio.get_running_loop()
+        #: When it printed last, by the clock of the event loop.
+        self.last_output = self._loop.time()
+        #: Done when it has ended; everything is known of it then, the bill too.
+        self.ended: asyncio.Future[CommandInfo] = self._loop.create_future()
         self._info = CommandInfo(
             id=command_id,
             session=session,
             command=text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]}…",
             by=by,
             state="running",
-            started=time.time() if started is None else started,
+            started=self.started,
         )
-        self._files = files
-        self._log = log
+        self._events = events
         self._threads = threads
         self._live = LiveText()
-        self._told = 0
+        self._emitted = 0
         self._news: asyncio.Event | None = None
 
     @property
     def finished(self) -> bool:
-        return self._info.ended is not None
+        return self.result is not None
 
     @property
     def text(self) -> str:
@@ -88,13 +139,41 @@ class Command:
         return self._info.by
 
     def info(self) -> CommandInfo:
-        """Everything that is known of it."""
         return msgspec.structs.replace(self._info, output_bytes=self.size)
+
+    async def wait(self, *, timeout: float | None, silence: float | None) -> WaitOutcome:
+        """Wait until it ends, has printed nothing for `silence` seconds, or `timeout` seconds are over."""
+        begin = self._loop.time()
+        late = _NEVER if timeout is None else begin + max(timeout, _LEAST_TIMEOUT)
+        while not self.ended.done():
+            silent = _NEVER if silence is None else max(begin, self.last_output) + silence
+            now, wake = self._loop.time(), min(silent, late)
+            if now >= wake:
+                return WaitOutcome.SILENT if silent <= late else WaitOutcome.LATE
+            await asyncio.wait([self.ended], timeout=None if wake == _NEVER else wake - now)
+        return WaitOutcome.ENDED
+
+    async def signal(self, name: str) -> None:
+        """Send a signal to what runs in the foreground.
+
+        Raises:
+            BadSession: there is no such signal.
+            CommandEnded: there is nothing to signal.
+        """
+        if self.finished or self.shell is None:
+            raise CommandEnded(f"The command {self.id} has ended.")
+        await self.shell.signal(name)
 
     # Its output.
 
-    def printed(self, data: bytes, offset: int) -> None:
-        """It printed something, at this place of the session's log."""
+    def print(self, data: bytes, offset: int) -> None:
+        """Add output, which is at this offset of the session's log."""
+        self.last_output = self._loop.time()
+        if self.unreported is None:
+            self.unreported = OutputBuffer()
+        self.unreported.append(data)
+        if self.finished:  # known from the journal, and read from the log again
+            return
         if self.extents and self.extents[-1][0] + self.extents[-1][1] == offset:
             start, length = self.extents[-1]
             self.extents[-1] = (start, length + len(data))
@@ -104,22 +183,24 @@ class Command:
         self.tail = data[-_TAIL:] if len(data) >= _TAIL else (self.tail + data)[-_TAIL:]
         if b"\x1b[?" in data and (switches := _ALTERNATE.findall(data)):
             self.alternate_screen = switches[-1] == b"h"
-        self._tell(*self._live.feed(data))
+        text, settled = self._live.feed(data)
+        self._emit(self._emitted, text, settled)
+        self._emitted = settled
         self._wake()
 
     async def read(self, offset: int, limit: int = PIECE) -> bytes:
         """Raw output from `offset` on; empty if there is no more so far.
 
         Raises:
-            OutputGone: it is not kept any more.
+            OutputGone: the log does not reach back so far.
         """
         return await self._threads.run(self._fetch, offset, limit)
 
     def pieces(self, offset: int = 0) -> Iterator[bytes]:
-        """All raw output from `offset` on, as far as it is there. Blocks.
+        """All raw output from `offset` on. Blocks.
 
         Raises:
-            OutputGone: it is not kept any more.
+            OutputGone: the log does not reach back so far.
         """
         while data := self._fetch(offset, PIECE):
             yield data
@@ -133,51 +214,72 @@ class Command:
             await self._news.wait()
 
     def replay(self, offset: int) -> None:
-        """Tell the action that waits now what was printed since `offset`, as far as it is in memory."""
+        """Send output from `offset` on to the events of its follower, as far as it is in memory."""
         known = self.size - len(self.tail)
         if self.size > offset:
             begin = max(offset, known)
             text, settled = LiveText().feed(self.tail[begin - known :])
-            if text:
-                self._emit(begin, begin + settled, text)
+            self._emit(begin, text, begin + settled)
+
+    def restore_output(self, extents: list[tuple[int, int]]) -> None:
+        """Set where its output is, from the journal of an earlier server."""
+        self.extents = extents
+        self.size = sum(length for _, length in extents)
+
+    async def report_from(self, offset: int) -> None:
+        """Make the next report begin at this offset of its output."""
+
+        def fill() -> OutputBuffer:
+            output = OutputBuffer()
+            try:
+                for piece in self.pieces(offset):
+                    output.append(piece)
+            except OutputGone:
+                output.append(_LOST)
+            return output
+
+        self.unreported = await self._threads.run(fill)
+        self.reported_size = offset
+        self.reported = offset > 0
+
+    def drop_unreported(self) -> None:
+        """Free the memory of output that no answer will report."""
+        self.unreported, self.before, self.leftover = None, None, ""
 
     def _fetch(self, offset: int, limit: int) -> bytes:
         before = 0
         for start, length in self.extents:
             if offset < before + length:
                 within = max(0, offset - before)
-                return self._files.fetch(start + within, min(limit, length - within))
+                return self.log.fetch(start + within, min(limit, length - within))
             before += length
         return b""
 
-    def _tell(self, text: str, settled: int) -> None:
-        begin, self._told = self._told, settled
+    def _emit(self, offset: int, text: str, end: int) -> None:
+        """Send an event with output, unless it is empty."""
         if text:
-            self._emit(begin, settled, text)
-
-    def _emit(self, offset: int, end: int, text: str) -> None:
-        self._log.append(
-            events.ActionOutput,
-            action_id=self.follower or self.id,
-            command_id=self.id,
-            offset=offset,
-            end=end,
-            text=text,
-        )
+            self._events.append(
+                events.ActionOutput,
+                action_id=self.follower or self.id,
+                command_id=self.id,
+                offset=offset,
+                end=end,
+                text=text,
+            )
 
     def _wake(self) -> None:
         if self._news is not None:
             self._news.set()
             self._news = None
 
-    # What becomes of it.
+    # Its state and its end.
 
     def update(self, **fields: object) -> None:
-        """It does something else now."""
+        """Set fields of its information, and send an event if that is a change."""
         changed = msgspec.structs.replace(self._info, **fields)
         if changed != self._info and not self.finished:
             self._info = changed
-            self._log.append(events.ActionState, action_id=self.follower or self.id, command=self.info())
+            self._events.append(events.ActionState, action_id=self.follower or self.id, command=self.info())
 
     def end(
         self,
@@ -188,9 +290,10 @@ class Command:
         oom: str | None = None,
         ended: float | None = None,
     ) -> None:
+        """Set how it ended and what it cost; once only."""
         self.result = result
         status = result.status if isinstance(result, ShellEnd) else result.exit_code
-        self._tell(*self._live.flush())
+        self._emit(self._emitted, *self._live.flush())
         self._info = msgspec.structs.replace(
             self._info,
             state="ended",
@@ -198,44 +301,26 @@ class Command:
             echo_off=False,
             ended=time.time() if ended is None else ended,
             exit_code=-1 if status is None else status,
+            output_bytes=self.size,
             bill=bill,
             limit=limit,
             oom=oom,
         )
-        self._log.append(events.CommandFinished, action_id=self.follower or self.id, command=self.info())
+        self._events.append(events.CommandFinished, action_id=self.follower or self.id, command=self._info)
+        self.ended.set_result(self._info)
         self._wake()
-
-    def use(self, files: LogFiles) -> None:
-        """Its output is in this log."""
-        self._files = files
-
-    def restore_output(self, extents: list[tuple[int, int]]) -> None:
-        """Where its output is, as an earlier server knew."""
-        self.extents = extents
-        self.size = sum(length for _, length in extents)
-
-    async def signal(self, name: str) -> None:
-        """Send a signal to what runs in the foreground.
-
-        Raises:
-            BadSession: there is no such signal.
-            CommandEnded: there is nothing to signal.
-        """
-        if self.finished or self.deliver_signal is None:
-            raise CommandEnded(f"The command {self.id} has ended.")
-        await self._threads.run(self.deliver_signal, name)
 
 
 class Commands:
-    """All commands of a box, the oldest of those that ended forgotten."""
+    """The commands of a box by their ids. Of those that ended, the newest are kept."""
 
-    def __init__(self, forgotten: Callable[[Command], None], keep: int = KEEP) -> None:
-        """`forgotten` hears of each that is not remembered any more."""
+    def __init__(self, forgotten: Callable[[RunningCommand], None], keep: int = KEEP) -> None:
+        """`forgotten` is called with each command that is dropped."""
         self._keep = keep
         self._forgotten = forgotten
-        self._all: OrderedDict[str, Command] = OrderedDict()
+        self._all: OrderedDict[str, RunningCommand] = OrderedDict()
 
-    def add(self, command: Command) -> None:
+    def add(self, command: RunningCommand) -> None:
         self._all[command.id] = command
         while len(self._all) > self._keep:
             oldest = next((one for one in self._all.values() if one.finished), None)
@@ -244,7 +329,7 @@ class Commands:
             del self._all[oldest.id]
             self._forgotten(oldest)
 
-    def get(self, command_id: str) -> Command:
+    def get(self, command_id: str) -> RunningCommand:
         """The command of that id.
 
         Raises:
@@ -257,11 +342,11 @@ class Commands:
                 f"There is no command {command_id!r}. The newest {self._keep:,} are remembered."
             ) from None
 
-    def of_session(self, session: str) -> list[Command]:
+    def of_session(self, session: str) -> list[RunningCommand]:
         """The commands of a session, in order."""
         return [command for command in self._all.values() if command.session == session]
 
     def forget(self, session: str) -> None:
-        """Forget the commands of a session."""
+        """Drop the commands of a session."""
         for command in self.of_session(session):
             del self._all[command.id]

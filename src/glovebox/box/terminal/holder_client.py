@@ -9,6 +9,7 @@ import os
 import secrets
 import socket
 import subprocess
+from typing import Protocol
 
 from glovebox.box.services import Launched
 from glovebox.box.terminal.holder import launch, wire
@@ -16,7 +17,6 @@ from glovebox.box.terminal.holder.launch import HolderProcess
 from glovebox.box.terminal.holder.main import ERROR_LOG
 from glovebox.box.terminal.holder.wire import ShellSpec
 from glovebox.box.terminal.output.log import PIECE, LogFiles
-from glovebox.box.terminal.shell.channel import Receiver
 from glovebox.box.threads import Threads
 from glovebox.errors import OutputGone, StartupError
 
@@ -39,6 +39,19 @@ class _Rejected(StartupError):
     """The holder rejects this server."""
 
 
+class Receiver(Protocol):
+    """Gets what a terminal prints, and the end of its shell."""
+
+    def received(self, data: bytes, offset: int) -> None:
+        """The terminal printed something; `offset` is its place in the session's log.
+
+        No data means that what was printed before `offset` is lost.
+        """
+
+    def hung_up(self, status: int | None) -> None:
+        """The shell is gone; its exit status (128 + signal if killed) if that is known. Comes once, last."""
+
+
 class HeldChannel:
     """A shell in the holder. Its output is read from the log on disk when the holder sends news."""
 
@@ -47,9 +60,12 @@ class HeldChannel:
     ) -> None:
         self.number = number
         self.name = name
+        #: The log of everything that it printed.
         self.files = files
         self.pid = 0
+        #: How many inputs were sent so far.
         self.inputs = 0
+        #: The place in the log up to which the receiver got the output.
         self.position = position
         self._holder = holder
         self._receiver = receiver
@@ -63,7 +79,11 @@ class HeldChannel:
         self.closed = asyncio.Event()
 
     def write(self, data: bytes, token: str = "") -> None:
-        """Type bytes, once: each input has a number, and the holder takes no number twice."""
+        """Type something, once: each input has a number, and the holder takes no number twice. Never blocks.
+
+        With a token it begins a command: the marks of its end are confirmed from now on, and its output may
+        come in one piece if it ends soon.
+        """
         self.inputs += 1
         number = wire.OFFSET.pack(self.inputs)
         if token:

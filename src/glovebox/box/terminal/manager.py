@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 import secrets
 import shlex
 import shutil
@@ -16,37 +15,38 @@ from glovebox.box.events import EventLog
 from glovebox.box.executor import Call, Handler
 from glovebox.box.services import Launched
 from glovebox.box.terminal.account import Account
-from glovebox.box.terminal.commands import Command, Commands
+from glovebox.box.terminal.commands import RunningCommand
 from glovebox.box.terminal.holder.main import TMUX_SOCKET
 from glovebox.box.terminal.holder.process_tree import MARK
 from glovebox.box.terminal.holder.tmux import attach_command
 from glovebox.box.terminal.holder.wire import ShellSpec
-from glovebox.box.terminal.holder_client import HolderClient
+from glovebox.box.terminal.holder_client import HeldChannel, HolderClient, Receiver
 from glovebox.box.terminal.inspection.limits import problem
 from glovebox.box.terminal.output.buffer import COLUMNS, ROWS
 from glovebox.box.terminal.services import ProcessKeeper
-from glovebox.box.terminal.session import Session, check_size
-from glovebox.box.terminal.shell.channel import Channel, Receiver
+from glovebox.box.terminal.session import Session
+from glovebox.box.terminal.sessions import MAIN, STATIC, SessionTable, check_name
+from glovebox.box.terminal.shell.bash_shell import BashShell, check_size
 from glovebox.box.terminal.survival import journal, restore
 from glovebox.box.terminal.survival.journal import summarize
 from glovebox.box.terminal.survival.state_directory import StateDirectory
 from glovebox.box.threads import Threads
-from glovebox.errors import BadSession, NoSuchSession, SessionExists, StartupError
+from glovebox.errors import BadSession, SessionExists, StartupError
 from glovebox.protocol.actions import CmdRunAction
-from glovebox.protocol.events import SessionChanged
 from glovebox.protocol.observations import CmdOutputObservation, ErrorObservation
 from glovebox.protocol.terminal import Limits, SessionInfo
 
-MAIN = "main"
 #: Variables that describe the terminal the server was started from.
 _NOT_INHERITED = ("COLUMNS", "LINES", "PROMPT_COMMAND", "PS0", "PS1", "PS2", "TMUX", "TMUX_PANE")
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
-_STATIC = "static-"
 #: The path of a socket cannot have more bytes.
 _LONGEST_SOCKET = 107
 
 
-class Terminal:
+#: A session whose shell is a bash in this box.
+BoxSession = Session[BashShell]
+
+
+class Terminal(SessionTable[BashShell]):
     """Runs commands in persistent shells of one user.
 
     `environment` is all that commands see of the server's. It must not hold the API key. With a `state_dir`,
@@ -72,14 +72,15 @@ class Terminal:
         columns: int = COLUMNS,
         term: str = "tmux-256color",
     ) -> None:
+        super().__init__(
+            no_change_timeout=no_change_timeout, events=events, threads=Threads("terminal", workers=4)
+        )
         self._working_dir = working_dir
         self._username = username
         self._environment = {
             **{name: value for name, value in environment.items() if name not in _NOT_INHERITED},
             "TERM": term,
         }
-        self._no_change_timeout = no_change_timeout
-        self._events = events
         self._state_dir = state_dir
         self._keep = keep_sessions
         self._orphan_seconds = orphan_seconds
@@ -87,21 +88,16 @@ class Terminal:
         self._kind = kind
         self._launched = launched
         self._size = (rows, columns)
-        self._threads = Threads("terminal", workers=4)
         self._account: Account | None = None
         self._state: StateDirectory | None = None
         self._holder: HolderClient | None = None
         self._keeper: ProcessKeeper | None = None
-        self._commands = Commands(self._forgotten)
-        self._sessions: dict[str, Session] = {}
-        self._static: set[Session] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False
 
     @property
-    def cwd(self) -> str:
-        main = self._sessions.get(MAIN)
-        return main.cwd if main else self._working_dir
+    def workspace(self) -> str:
+        return self._working_dir
 
     @property
     def attach_line(self) -> str | None:
@@ -182,11 +178,6 @@ class Terminal:
             await self._threads.run(self._state.close)
         self._threads.close()
 
-    async def settled(self) -> None:
-        """Wait until every command that the main shell accepted before now has been answered."""
-        if main := self._sessions.get(MAIN):
-            await main.settled()
-
     @property
     def keeper(self) -> ProcessKeeper:
         """What starts other processes of the same user, once the terminal is open."""
@@ -205,7 +196,7 @@ class Terminal:
         return [self.run]
 
     async def run(self, action: CmdRunAction, call: Call) -> CmdOutputObservation | ErrorObservation:
-        """Run a command, poll the one that runs, or talk to it."""
+        """Run a command, or poll the running one or give it input."""
         if self._holder is None:
             return ErrorObservation(content="Bash session is not initialized")
         wrong = problem(action.limits) if action.limits else None
@@ -214,7 +205,7 @@ class Terminal:
         if action.is_static:
             return await self._run_static(action, call)
         try:
-            session = await self._named(action.session)
+            session = self._sessions.get(action.session) or await self._named(action.session)
         except BadSession as error:
             return ErrorObservation(content=f"ERROR: {error}")
         try:
@@ -224,7 +215,7 @@ class Terminal:
                 self._later(session.journal.compact(summarize, self._threads))
 
     async def _run_static(self, action: CmdRunAction, call: Call) -> CmdOutputObservation | ErrorObservation:
-        name = f"{_STATIC}{call.id[:24]}"
+        name = f"{STATIC}{call.id[:24]}"
         session = self._sessions.get(name)  # one that an earlier server had opened for the same action
         if session is None:
             session = await self._session(name, action.cwd or self._working_dir, static=True)
@@ -237,28 +228,6 @@ class Terminal:
             self._later(session.close())  # the answer does not wait for the shell to go away
 
     # Sessions and commands.
-
-    def sessions(self) -> list[SessionInfo]:
-        return [session.info() for session in self._sessions.values()]
-
-    def session(self, name: str) -> Session:
-        """The session of that name.
-
-        Raises:
-            NoSuchSession: there is none.
-        """
-        try:
-            return self._sessions[name]
-        except KeyError:
-            raise NoSuchSession(f"There is no session {name!r}.") from None
-
-    def command(self, command_id: str) -> Command:
-        """The command of that id.
-
-        Raises:
-            NoSuchCommand: there is none, or none any more.
-        """
-        return self._commands.get(command_id)
 
     async def create(
         self,
@@ -280,7 +249,7 @@ class Terminal:
         check_size(*size)
         if limits is not None and (wrong := problem(limits)):
             raise BadSession(wrong)
-        _check_name(name)
+        check_name(name)
         if name in self._sessions:
             raise SessionExists(f"There is a session {name!r} already.")
         session = await self._session(name, cwd or self._working_dir, size=size, limits=limits)
@@ -301,17 +270,13 @@ class Terminal:
         assert self._state is not None
         await self._threads.run(self._state.forget, name)
 
-    async def _named(self, name: str) -> Session:
+    async def _named(self, name: str) -> BoxSession:
         if name not in self._sessions:
-            _check_name(name)
+            check_name(name)
             session = await self._session(name, self._working_dir)
             if name not in self._sessions:  # another call may have been faster
                 self._add(session)
         return self._sessions[name]
-
-    def _add(self, session: Session) -> None:
-        self._sessions[session.name] = session
-        self._events.append(SessionChanged, session=session.name, what="opened")
 
     async def _session(
         self,
@@ -321,7 +286,7 @@ class Terminal:
         size: tuple[int, int] | None = None,
         limits: Limits | None = None,
         static: bool = False,
-    ) -> Session:
+    ) -> BoxSession:
         rows, columns = size or self._size
         opened = journal.Opened(
             name=name,
@@ -336,44 +301,47 @@ class Terminal:
         session.journal.append(opened)
         return session
 
-    async def _make(self, opened: journal.Opened) -> Session:
+    async def _make(self, opened: journal.Opened) -> BoxSession:
         assert self._account is not None
         assert self._state is not None
         directory = await self._threads.run(self._state.session, opened.name)
-        path = os.path.join(directory, "journal") if self._state.persistent else None
-        return Session(
+        lines = journal.Journal(os.path.join(directory, "journal") if self._state.persistent else None)
+        shell = BashShell(
             opened,
             directory=directory,
             open_terminal=self._open_terminal,
             account=self._account,
-            no_change_timeout=self._no_change_timeout,
             threads=self._threads,
-            commands=self._commands,
             events=self._events,
-            journal=journal.Journal(path),
+            journal=lines,
         )
+        session = self._make_session(
+            opened.name, shell, cwd=opened.cwd, created=opened.created, journal=lines
+        )
+        shell.on_entered = session.entered
+        return session
 
     async def _open_terminal(
-        self, session: Session, *, rcfile: str, token: str, cwd: str, log: str, receiver: Receiver
-    ) -> Channel:
+        self, shell: BashShell, *, rcfile: str, token: str, cwd: str, receiver: Receiver
+    ) -> HeldChannel:
         assert self._account is not None
         assert self._holder is not None
         account = self._account
-        name = f"{session.name}-{secrets.token_hex(4)}"
+        name = f"{shell.opened.name}-{secrets.token_hex(4)}"
         spec = ShellSpec(
             name=name,
             arguments=["bash", "--rcfile", rcfile],
             environment={**self._environment, **account.variables, MARK: name},
             cwd=cwd,
-            rows=session.opened.rows,
-            columns=session.opened.columns,
+            rows=shell.opened.rows,
+            columns=shell.opened.columns,
             uid=account.uid if account.switch else None,
             gid=account.gid if account.switch else None,
             groups=account.groups if account.switch else (),
             token=token,
         )
-        session.attach = self._attach(name)
-        return await self._holder.open(spec, log, os.path.dirname(rcfile), receiver)
+        shell.attach = self._attach(name)
+        return await self._holder.open(spec, shell.log_directory, os.path.dirname(rcfile), receiver)
 
     def _attach(self, name: str) -> str | None:
         if self._kind != "tmux" or self._state is None:
@@ -400,14 +368,14 @@ class Terminal:
         )
         async for session, held in found:
             self._sessions[session.name] = session
-            session.attach = self._attach(held) if held else None
-            if session.opened.static:
+            session.shell.attach = self._attach(held) if held else None
+            if session.shell.opened.static:
                 self._later(self._close_after(session))
 
-    async def _close_after(self, session: Session) -> None:
-        """End a static session when its command has ended, also if nobody asks for it any more."""
-        if pending := session.conversation.pending:
-            await asyncio.wait([pending.run.ended])
+    async def _close_after(self, session: BoxSession) -> None:
+        """End a static session of an earlier server when its command has ended."""
+        if session.pending is not None:
+            await asyncio.wait([session.pending.ended])
         await session.settled()
         self._sessions.pop(session.name, None)
         await session.close()
@@ -417,15 +385,7 @@ class Terminal:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def _forgotten(self, command: Command) -> None:
+    def _forgotten(self, command: RunningCommand) -> None:
         """A static session leaves its log as long as its command is remembered."""
-        if command.session.startswith(_STATIC) and self._state is not None:
+        if command.session.startswith(STATIC) and self._state is not None:
             self._later(self._threads.run(self._state.forget, command.session))
-
-
-def _check_name(name: str) -> None:
-    if not _NAME.fullmatch(name) or name.startswith(_STATIC):
-        raise BadSession(
-            f"{name!r} cannot be the name of a session: use 1 to 64 letters, digits, - and _, "
-            f"not beginning with - or {_STATIC!r}."
-        )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 from glovebox.box.executor import Handler
 from glovebox.box.plugin import Context, Plugin
@@ -12,10 +12,8 @@ from glovebox.box.terminal.endpoints.attach import Attach
 from glovebox.box.terminal.endpoints.commands import command_endpoints
 from glovebox.box.terminal.endpoints.sessions import session_endpoints
 from glovebox.box.terminal.manager import Terminal
-from glovebox.box.terminal.output.presentation import reread
 from glovebox.errors import StartupError
 from glovebox.http.endpoints import Endpoint, Socket
-from glovebox.protocol.events import Output
 from glovebox.settings import current_user
 
 log = logging.getLogger(__name__)
@@ -45,7 +43,7 @@ class TerminalPlugin(Plugin):
         )
         self._shell: asyncio.Task[None] | None = None
         context.services.shell = self.terminal
-        context.services.outputs = self
+        context.services.outputs = self.terminal
 
     async def start(self) -> None:
         """Take commands from now on. The shell starts meanwhile: a user's start-up files may take long."""
@@ -82,10 +80,6 @@ class TerminalPlugin(Plugin):
     def hint(self) -> str | None:
         """How to attach with tmux, if that is possible."""
         return self.terminal.attach_line
-
-    def reread(self, command_id: str, start: int, end: int) -> AsyncGenerator[Output, None]:
-        """What a command printed, from its log."""
-        return reread(self.terminal.command(command_id), start, end)
 
     async def _start_shell(self) -> None:
         try:

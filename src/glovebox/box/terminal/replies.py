@@ -60,19 +60,21 @@ def still_running(command: str, content: str, *, continued: bool, hidden: bool) 
         f"By setting `is_input` to `true`, you can interact with the current process: {_HINT}]"
     )
     metadata = CmdOutputMetadata(prefix=CONTINUED if continued else "", suffix=suffix)
-    return _output(command, content, metadata, hidden=hidden)
+    return CmdOutputObservation(content=content, command=command, metadata=metadata, hidden=hidden)
 
 
 def no_new_output(command: str, content: str, *, continued: bool, seconds: float) -> CmdOutputObservation:
     """The command runs on and has been silent for a while."""
     suffix = f"\n[The command has no new output after {seconds:g} seconds. {_HINT}]"
-    return _output(command, content, CmdOutputMetadata(prefix=CONTINUED if continued else "", suffix=suffix))
+    metadata = CmdOutputMetadata(prefix=CONTINUED if continued else "", suffix=suffix)
+    return CmdOutputObservation(content=content, command=command, metadata=metadata)
 
 
 def timed_out(command: str, content: str, *, continued: bool, seconds: float) -> CmdOutputObservation:
     """The command runs on and the caller's time is over."""
     suffix = f"\n[The command timed out after {float(seconds)} seconds. {_HINT}]"
-    return _output(command, content, CmdOutputMetadata(prefix=CONTINUED if continued else "", suffix=suffix))
+    metadata = CmdOutputMetadata(prefix=CONTINUED if continued else "", suffix=suffix)
+    return CmdOutputObservation(content=content, command=command, metadata=metadata)
 
 
 def completed(
@@ -87,8 +89,10 @@ def completed(
 ) -> CmdOutputObservation:
     """The command has ended."""
     more = f" {note}" if note else ""
-    suffix = f"\n[The command completed with exit code {report.exit_code}.{more}]{_line(oom)}"
-    return _output(command, content, _metadata(report, prefix, suffix), hidden=hidden)
+    killed = f"\n[{oom}]" if oom else ""
+    suffix = f"\n[The command completed with exit code {report.exit_code}.{more}]{killed}"
+    metadata = _metadata(report, prefix, suffix)
+    return CmdOutputObservation(content=content, command=command, metadata=metadata, hidden=hidden)
 
 
 def key_sent(command: str) -> str:
@@ -115,9 +119,10 @@ def shell_ended(
 ) -> CmdOutputObservation:
     """The command ended the shell itself."""
     how = "ended" if status is None else f"ended with exit code {status}"
+    killed = f"\n[{oom}]" if oom else ""
     suffix = (
         f"\n[The shell itself {how}, and with it everything that was set in it. "
-        f"The next command gets a new shell in {_printable(cwd)}.{f' {note}' if note else ''}]{_line(oom)}"
+        f"The next command gets a new shell in {_printable(cwd)}.{f' {note}' if note else ''}]{killed}"
     )
     metadata = CmdOutputMetadata(prefix=prefix, suffix=suffix)
     if report is not None:
@@ -125,7 +130,7 @@ def shell_ended(
     metadata = msgspec.structs.replace(
         metadata, exit_code=-1 if status is None else status, working_dir=_printable(cwd)
     )
-    return _output(command, content, metadata, hidden=hidden)
+    return CmdOutputObservation(content=content, command=command, metadata=metadata, hidden=hidden)
 
 
 def shell_was_gone(status: int | None) -> str:
@@ -139,11 +144,6 @@ def output_truncated(lines: int) -> str:
     return f"[Previous command outputs are truncated. Showing the last {lines} lines of the output below.]\n"
 
 
-def _line(text: str | None) -> str:
-    """A line of its own, if there is something to say."""
-    return f"\n[{text}]" if text else ""
-
-
 def _metadata(report: EndReport, prefix: str, suffix: str) -> CmdOutputMetadata:
     return CmdOutputMetadata(
         exit_code=report.exit_code,
@@ -155,12 +155,6 @@ def _metadata(report: EndReport, prefix: str, suffix: str) -> CmdOutputMetadata:
         prefix=prefix,
         suffix=suffix,
     )
-
-
-def _output(
-    command: str, content: str, metadata: CmdOutputMetadata, *, hidden: bool = False
-) -> CmdOutputObservation:
-    return CmdOutputObservation(content=content, command=command, metadata=metadata, hidden=hidden)
 
 
 def _printable(path: str) -> str:

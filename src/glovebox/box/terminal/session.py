@@ -1,111 +1,103 @@
-"""A persistent shell with a name: its life, its terminal, and the people who watch."""
+"""A session: a persistent shell with a name, and the contract's `run` action on it."""
 
 from __future__ import annotations
 
 import asyncio
-import functools
-import os
-import signal as signals
-import time
 import uuid
-from typing import Literal, Protocol
+from typing import Generic, Literal, TypeVar
 
 import msgspec
 
 from glovebox.box.events import EventLog
 from glovebox.box.executor import Call
+from glovebox.box.machine import Shell, ShellRefused
 from glovebox.box.terminal import replies
-from glovebox.box.terminal.account import Account
-from glovebox.box.terminal.commands import Command, Commands
-from glovebox.box.terminal.conversation import Answer, Conversation, Pending
-from glovebox.box.terminal.monitor import Monitor
-from glovebox.box.terminal.output.log import PIECE, LogFiles
-from glovebox.box.terminal.output.presentation import plain
-from glovebox.box.terminal.shell.bash import Bash
-from glovebox.box.terminal.shell.channel import Channel, Receiver
+from glovebox.box.terminal.commands import Commands, RunningCommand, ShellEnd, WaitOutcome
+from glovebox.box.terminal.output.buffer import OutputBuffer
+from glovebox.box.terminal.output.presentation import Shown, plain, show, without_echo
+from glovebox.box.terminal.shell.command_splitter import needs_parsing, split_commands
 from glovebox.box.terminal.shell.integration import EndReport
-from glovebox.box.terminal.shell.launch import start_bash
-from glovebox.box.terminal.shell.run import Run, ShellEnd
-from glovebox.box.terminal.survival.journal import Ended, Journal, Opened, Resized, ShellStarted
+from glovebox.box.terminal.survival.journal import Answered, Journal, Reported
 from glovebox.box.threads import Threads
-from glovebox.errors import BadSession, CommandEnded, SessionTaken, StartupError
-from glovebox.linux import processes
-from glovebox.linux.oom import OomWatch
+from glovebox.errors import SessionTaken, StartupError
 from glovebox.protocol.actions import CmdRunAction
 from glovebox.protocol.events import SessionChanged
-from glovebox.protocol.observations import ErrorObservation
-from glovebox.protocol.terminal import Bill, Limits, SessionInfo
+from glovebox.protocol.observations import CmdOutputObservation, ErrorObservation, truncate
+from glovebox.protocol.terminal import Limits, SessionInfo
 
-_MOST_CELLS = 10_000
+#: Rendering more than this takes long enough to leave the event loop.
+_LARGE = 200_000
+#: At the idle prompt these do something: a new prompt, and the end of the shell.
+_KEYS_AT_PROMPT = (b"\x03", b"\x04")
+#: What a keyboard sends for Control with a character that has no control code of its own.
+_UNUSUAL_KEYS = {"?": 127, "2": 0, "3": 27, "4": 28, "5": 29, "6": 30, "7": 31, "8": 127}
+
+_NOTHING = Shown("")
+
+Answer = CmdOutputObservation | ErrorObservation
+ShellT = TypeVar("ShellT", bound=Shell)
 
 
-class OpenTerminal(Protocol):
-    """Makes terminals for sessions."""
+class Past(msgspec.Struct):
+    """What an earlier server answered."""
 
-    async def __call__(
-        self, session: Session, *, rcfile: str, token: str, cwd: str, log: str, receiver: Receiver
-    ) -> Channel:
-        """A terminal with a bash in it."""
+    #: By action, the command whose end answered it, and the size that was reported before.
+    answered: dict[str, tuple[RunningCommand, int]] = msgspec.field(default_factory=dict)
+    #: The actions whose input had reached the shell.
+    sent: set[str] = msgspec.field(default_factory=set)
+    #: The action that got the last report of the running command, and the size that was reported before.
+    reported_to: str | None = None
+    reported_before: int = 0
 
 
-class Session:
-    """A shell with a queue: commands run in the order of their arrival.
-
-    A shell that ended is replaced when the next command comes, in the last known directory.
-    """
+class Session(Generic[ShellT]):
+    """A shell with a queue: actions are carried out in the order of their arrival."""
 
     def __init__(
         self,
-        opened: Opened,
+        name: str,
+        shell: ShellT,
         *,
-        directory: str,
-        open_terminal: OpenTerminal,
-        account: Account,
+        cwd: str,
+        created: float,
         no_change_timeout: float,
         threads: Threads,
         commands: Commands,
         events: EventLog,
         journal: Journal,
     ) -> None:
-        self.name = opened.name
-        self.opened = opened
-        self.cwd = opened.cwd
+        self.name = name
+        self.shell = shell
+        self.cwd = cwd
+        self.commands = commands
         self.journal = journal
         self.closed = False
-        self.attach: str | None = None
-        self.shell: Bash | None = None
-        self.conversation = Conversation(self, no_change_timeout=no_change_timeout, threads=threads)
-        self.log_directory = os.path.join(directory, "log")
-        self._files = LogFiles(self.log_directory)
-        self._connect = functools.partial(open_terminal, self)
-        self._account = account
+        #: The command whose end has not been reported.
+        self.pending: RunningCommand | None = None
+        self.past = Past()
+        #: What a person entered after a command whose end has not been reported.
+        self._following: RunningCommand | None = None
+        self._created = created
+        self._no_change_timeout = no_change_timeout
         self._threads = threads
-        self.commands = commands
         self._events = events
-        self._oom = OomWatch()
         self._lock = asyncio.Lock()
         self._turns: set[asyncio.Future[None]] = set()
-        self._former: list[Bash] = []
-        self._starting: asyncio.Task[Bash] | None = None
         self._owner: object | None = None
-        self._news: asyncio.Event | None = None
 
     def info(self) -> SessionInfo:
-        """Everything that is known of it."""
-        pending = self.conversation.pending
-        running = pending is not None and not pending.run.ended.done()
-        alive = self.shell is not None and self.shell.alive
+        pending, terminal = self.pending, self.shell.terminal
         return SessionInfo(
             name=self.name,
-            pid=self.shell.channel.pid if alive and self.shell else None,
+            pid=terminal.pid,
             cwd=self.cwd,
-            rows=self.opened.rows,
-            columns=self.opened.columns,
-            created=self.opened.created,
-            command=pending.command.id if pending and running else None,
+            rows=terminal.rows,
+            columns=terminal.columns,
+            created=self._created,
+            command=pending.id if pending is not None and not pending.finished else None,
             taken=self._owner is not None,
-            limits=self.opened.limits,
-            attach=self.attach,
+            limits=terminal.limits or Limits(),
+            attach=terminal.attach,
         )
 
     # Its life.
@@ -117,28 +109,78 @@ class Session:
             StartupError: it could not be started.
         """
         async with self._lock:
-            await self.ready()
+            await self.shell.ready(self.cwd)
 
     async def close(self) -> None:
-        """End the shell and everything it started, and answer the commands that wait."""
-        self.closed = self.conversation.closed = True
-        if self._starting is not None:
-            await asyncio.wait([self._starting])
-        shells = [*self._former, *([self.shell] if self.shell else [])]
-        self._former = []
-        await asyncio.gather(*(shell.close() for shell in shells))
+        """Let go of the shell, and answer the actions that wait."""
+        self.closed = True
+        await self.shell.close()
         await self.settled()
         self.journal.close()
-        self._oom.close()
         self._tell("closed")
-        self._wake()
 
     async def settled(self) -> None:
-        """Wait until every command that was accepted before now has been answered."""
+        """Wait until every action that was accepted before now has been answered."""
         if self._turns:
             await asyncio.wait(set(self._turns))
 
+    def add_command(
+        self,
+        command_id: str,
+        text: str,
+        *,
+        by: Literal["agent", "person"] = "agent",
+        started: float | None = None,
+    ) -> RunningCommand:
+        command = RunningCommand(
+            command_id=command_id,
+            session=self.name,
+            text=text,
+            log=self.shell.log,
+            events=self._events,
+            threads=self._threads,
+            by=by,
+            started=started,
+        )
+        self.commands.add(command)
+        return command
+
+    # People.
+
+    def take(self, owner: object) -> None:
+        """Let a person have it: agents' commands are refused meanwhile.
+
+        Raises:
+            SessionTaken: another person has it.
+        """
+        if self._owner is not None and self._owner is not owner:
+            raise SessionTaken(f"Somebody else has taken over the session {self.name!r}.")
+        self._owner = owner
+        self._tell("taken")
+
+    def release(self, owner: object) -> None:
+        if self._owner is owner:
+            self._owner = None
+            self._tell("released")
+
+    def taken_by(self, owner: object) -> bool:
+        return self._owner is owner
+
+    def entered(self, typed: bytes) -> RunningCommand:
+        """The command for a line that a person entered at the prompt."""
+        command = self.add_command(uuid.uuid4().hex, plain(typed), by="person")
+        command.shell = self.shell
+        pending = self.pending
+        if pending is None or (pending.finished and pending.by == "person"):
+            self.pending = command
+        elif pending.finished:
+            self._following = command
+        return command
+
+    # One action.
+
     async def run(self, action: CmdRunAction, call: Call) -> Answer:
+        """Run a command, or poll the running one or give it input."""
         text = action.command.strip()
         if "\0" in text:
             return replies.unreadable("it contains a NUL character")
@@ -150,239 +192,239 @@ class Session:
             async with self._lock:
                 if self._owner is not None and text:
                     return replies.taken_over(self.name)
-                return await self.conversation.answer(action, text, call)
+                return await self._answer(action, text, call)
         except StartupError as error:
             return ErrorObservation(content=str(error))
+        except ShellRefused as refused:
+            return ErrorObservation(content=str(refused), error_id=refused.code)
         finally:
             self._turns.discard(turn)
             turn.set_result(None)
 
-    # What the conversation asks for.
+    async def _answer(self, action: CmdRunAction, text: str, call: Call) -> Answer:
+        if call.resumed and (again := await self._resume(action, text, call)):
+            return again
+        pending = self.pending
+        if pending is None and not text:
+            return replies.nothing_to_retrieve()
+        if pending is None and action.is_input and not (self.shell.unattended and control_key(text)):
+            return replies.nothing_to_interact_with()
+        if needs_parsing(text):
+            commands = await self._threads.run(split_commands, text)
+            if len(commands) > 1:
+                return replies.several_commands(commands)
+        if pending is None or (pending.finished and text and not action.is_input):
+            return await self._begin(action, text, call)
+        if pending.finished:
+            note = replies.input_not_sent(text) if text else ""
+            return await self._report_end(pending, action, text, call, note)
+        if text and not action.is_input:
+            return await self._refuse(pending, action, text, call)
+        if text:
+            await self.shell.send(control_key(text) or text.encode() + b"\r", call.id)
+        return await self._follow(pending, action, text, call)
 
-    async def ready(self) -> Bash:
-        """The shell, started anew if it is gone.
+    async def _begin(self, action: CmdRunAction, text: str, call: Call, leftover: str = "") -> Answer:
+        """Run a command in an idle shell, after taking what is left of the previous one."""
+        if self.pending is not None:
+            leftover = await self._leave(self.pending)
+        gone = await self.shell.ready(self.cwd)
+        if self.pending is not None:  # a person was faster
+            self.pending.leftover = leftover or self.pending.leftover
+            return await self._refuse(self.pending, action, text, call)
+        key = control_key(text)
+        if key is not None and key not in _KEYS_AT_PROMPT:
+            report = self.shell.report or EndReport(exit_code=0, working_dir=self.cwd)
+            return replies.completed(text, leftover.rstrip(), report, note=replies.key_sent(text))
+        command = self.add_command(call.id, text)
+        command.shell, command.leftover = self.shell, leftover
+        if gone is not None:
+            command.prefix = replies.shell_was_gone(gone.status)
+        if key is None:
+            await self.shell.run(command, text, action.limits)
+        else:
+            await self.shell.press(command, key)
+        self.pending = command
+        return await self._follow(command, action, text, call)
 
-        A caller that gives up waiting does not end the start: the next one gets the shell.
-        """
-        if self.shell is not None and self.shell.alive:
-            await self.shell.replayed.wait()
-            return self.shell
-        if self._starting is None:
-            if self.closed:
-                raise StartupError("Bash session is not initialized")
-            self._starting = asyncio.get_running_loop().create_task(self._start())
+    async def _leave(self, command: RunningCommand) -> str:
+        """Be done with a command that ended unreported; the rest of its output precedes the next one's."""
+        shown = await self._take(command, completed=True)
+        self._move_on(command)
+        if not shown.content or command.by == "person":
+            return ""
+        return shown.content + ("\n\n\n" if shown.ends_line else "\n\n")
+
+    async def _refuse(self, command: RunningCommand, action: CmdRunAction, text: str, call: Call) -> Answer:
+        continued, before = command.reported, command.reported_size
+        shown = await self._take(command, completed=False)
+        self._journal_report(command, call, before)
+        answer = replies.still_running(text, shown.content, continued=continued, hidden=action.hidden)
+        return _clip(answer)
+
+    async def _follow(self, command: RunningCommand, action: CmdRunAction, text: str, call: Call) -> Answer:
+        """Wait until a command ends, is silent or the time is over, and report it."""
+        command.follower = call.id
+        if call.id != command.id:
+            command.replay(command.reported_size)
         try:
-            return await asyncio.shield(self._starting)
+            silence = None if action.blocking else self._no_change_timeout
+            outcome = await command.wait(timeout=action.timeout, silence=silence)
         finally:
-            if self._starting is not None and self._starting.done():
-                self._starting = None
+            command.follower = None
+        own = call.id == command.id and not call.resumed
+        missed = not command.begun and isinstance(command.result, ShellEnd)
+        if outcome is WaitOutcome.ENDED and missed and not command.prefix and own:
+            # The shell went away just before, after `exec </dev/null` say; a new one takes the command.
+            self.pending = None
+            return await self._begin(action, text, call, command.leftover)
+        if outcome is WaitOutcome.ENDED:
+            note = replies.key_sent(text) if control_key(text) else ""
+            return await self._report_end(command, action, text, call, note)
+        continued, before = command.reported, command.reported_size
+        content, _ = await self._content(command, action, text, completed=False)
+        self._journal_report(command, call, before)
+        if outcome is WaitOutcome.SILENT:
+            seconds = self._no_change_timeout
+            answer = replies.no_new_output(text, content, continued=continued, seconds=seconds)
+        else:
+            seconds = action.timeout or 0.0
+            answer = replies.timed_out(text, content, continued=continued, seconds=seconds)
+        return answer if action.budget is not None else _clip(answer)
 
-    def command(
-        self,
-        command_id: str,
-        text: str,
-        *,
-        by: Literal["agent", "person"] = "agent",
-        started: float | None = None,
-    ) -> Command:
-        command = Command(
-            command_id=command_id,
-            session=self.name,
-            text=text,
-            files=self._files,
-            log=self._events,
-            threads=self._threads,
-            by=by,
-            started=started,
+    async def _report_end(
+        self, command: RunningCommand, action: CmdRunAction, text: str, call: Call, note: str = ""
+    ) -> Answer:
+        if self.closed:
+            return ErrorObservation(content="Bash session was likely interrupted...")
+        prefix = "" if command.reported else command.prefix
+        content, truncated_to = await self._content(command, action, text, completed=True)
+        if truncated_to is not None:
+            prefix += replies.output_truncated(truncated_to)
+        if self.pending is command:
+            self.journal.append(Answered(id=command.id, action_id=call.id))
+        self._move_on(command)
+        info = call.command = command.ended.result()
+        if command.error is not None:
+            raise command.error
+        result, hidden = command.result, action.hidden
+        if isinstance(result, EndReport):
+            note = " ".join(filter(None, (note, info.limit, command.note)))
+            answer = replies.completed(
+                text, content, result, prefix=prefix, note=note, oom=info.oom, hidden=hidden
+            )
+        else:
+            answer = replies.shell_ended(
+                text,
+                content,
+                self.shell.report,
+                status=result.status if result else None,
+                cwd=self.cwd,
+                prefix=prefix,
+                note=info.limit or "",
+                oom=info.oom,
+                hidden=hidden,
+            )
+        return answer if action.budget is not None else _clip(answer)
+
+    def _move_on(self, command: RunningCommand) -> None:
+        """Be done with a command that has ended; one that was entered after it may still run."""
+        command.drop_unreported()
+        if isinstance(command.result, EndReport) and command.result.working_dir:
+            self.cwd = command.result.working_dir
+        if self.pending is command:
+            self.pending, self._following = self._following, None
+            if self.pending is not None and self.pending.finished:
+                self.pending = None
+
+    def _journal_report(self, command: RunningCommand, call: Call, before: int) -> None:
+        self.journal.append(
+            Reported(id=command.id, action_id=call.id, before=before, size=command.reported_size)
         )
-        self.commands.add(command)
-        return command
+        call.command = command.info()
 
-    async def watch(self, command: Command, run: Run, limits: Limits | None) -> None:
-        """See to a command that is about to run."""
-        await self._watch(command, run, limits or self.opened.limits).begin()
+    # What a command printed.
 
-    def _watch(self, command: Command, run: Run, limits: Limits) -> Monitor:
-        assert self.shell is not None
-        pid = self.shell.channel.pid
-        monitor = Monitor(command, run, pid, limits, self._threads, self._oom)
-        command.deliver_signal = functools.partial(_signal_foreground, pid)
-        run.ended.add_done_callback(functools.partial(self._command_ended, command, monitor))
-        return monitor
+    async def _content(
+        self, command: RunningCommand, action: CmdRunAction, text: str, *, completed: bool
+    ) -> tuple[str, int | None]:
+        """The text of a report, and how many lines are left of output whose beginning is gone."""
+        before = command.reported_size
+        shown = await self._take(command, completed=completed)
+        if action.budget is not None:
+            return await self._digest(command, before, action.budget), None
+        typed = text if action.is_input and control_key(text) is None else ""
+        return without_echo(shown.content, typed), shown.truncated_to
 
-    def _command_ended(
-        self, command: Command, monitor: Monitor, ended: asyncio.Future[EndReport | ShellEnd]
-    ) -> None:
-        result = ended.result()
-        bill, limit = monitor.end(result)
-        command.end(result, bill, limit=limit, oom=monitor.killed(result, bill))
-        if not self.closed:
-            self.journal.append(ended_entry(command, bill, limit))
+    async def _take(self, command: RunningCommand, *, completed: bool) -> Shown:
+        """What was printed since the last report; in the first report, after what came before the command."""
+        shown = await self._show(command.unreported, completed=completed)
+        command.reported_size = command.size - len(shown.unfinished)
+        if shown.unfinished and command.unreported is not None:
+            command.unreported.put_back(shown.unfinished)
+        if command.reported:
+            return shown
+        command.reported = True
+        before = command.leftover
+        if command.before is not None:
+            stray = await self._show(command.before, completed=True)
+            before += f"{stray.content}\n" if stray.content else ""
+        if not before:
+            return shown
+        # As on a screen: what was there before, then the command, then its output.
+        content = f"{before}{command.text}\n{shown.content}".rstrip()
+        return Shown(content, shown.truncated_to, shown.ends_line)
 
-    def _entered(self, run: Run, typed: bytes) -> None:
-        """A person entered a line at the prompt."""
-        command = self.command(uuid.uuid4().hex, plain(typed), by="person")
-        run.printed = command.printed
-        self._watch(command, run, self.opened.limits)
-        pending = self.conversation.pending
-        if pending is None or (pending.run.ended.done() and pending.command.by == "person"):
-            self.conversation.pending = Pending(command, run)
-        elif pending.run.ended.done():
-            self.conversation.following = Pending(command, run)
+    async def _show(self, output: OutputBuffer | None, *, completed: bool) -> Shown:
+        if output is None:
+            return _NOTHING
+        kept = output.take()
+        if len(kept.data) < _LARGE:
+            return show(kept, completed=completed)
+        return await self._threads.run(show, kept, completed=completed)
 
-    async def _start(self) -> Bash:
-        if self.shell is not None:
-            dead, self.shell = self.shell, None
-            self._former.append(dead)
-            await dead.remove_files()
-        await self._threads.run(self._oom.open)
-        shell, identity = await start_bash(
-            self._connect, self._account, cwd=self.cwd, log=self.log_directory, threads=self._threads
-        )
-        self.journal.append(ShellStarted(identity=identity))
-        self.use(shell)
-        self._tell("started")
-        return shell
+    async def _digest(self, command: RunningCommand, offset: int, budget: int) -> str:
+        def make() -> str:
+            from glovebox.box.terminal.output.digest import digest  # its expressions take a while to compile
 
-    def use(self, shell: Bash) -> None:
-        """Have a shell, new or found again."""
-        self.shell = shell
-        self._files = shell.channel.files
-        shell.entered = self._entered
-        shell.printed = self._wake
+            return digest(command.pieces(offset), budget=budget, command_id=command.id).text
 
-    def use_log(self, files: LogFiles) -> None:
-        """Have the log that an earlier shell left."""
-        self._files = files
+        return await self._threads.run(make)
 
-    def see_to(self, command: Command, run: Run) -> None:
-        """Take care of a command that runs already."""
-        command.use(self._files)
-        self._watch(command, run, self.opened.limits)
-
-    # Its terminal.
-
-    @property
-    def position(self) -> int:
-        """The end of what its terminal has printed."""
-        return self.shell.channel.position if self.shell is not None else self._files.end
-
-    async def read(self, offset: int, limit: int = PIECE) -> bytes:
-        """What its terminal printed, raw; empty at the end.
-
-        Raises:
-            OutputGone: it is not kept any more.
-        """
-        return await self._threads.run(self._files.fetch, offset, limit)
-
-    async def changed(self, offset: int) -> None:
-        """Wait until something was printed beyond `offset`, or the session is closed."""
-        while self.position <= offset and not self.closed:
-            if self._news is None:
-                self._news = asyncio.Event()
-            await self._news.wait()
-
-    def type(self, data: bytes) -> None:
-        """Press keys, as a person does."""
-        if self.shell is not None and self.shell.alive:
-            self.shell.touched = True
-            self.shell.channel.write(data)
-
-    def resize(self, rows: int, columns: int) -> None:
-        """Change the size of the terminal.
-
-        Raises:
-            BadSession: no terminal has that size.
-        """
-        check_size(rows, columns)
-        self.opened = msgspec.structs.replace(self.opened, rows=rows, columns=columns)
-        self.journal.append(Resized(rows=rows, columns=columns))
-        if self.shell is not None and self.shell.alive:
-            self.shell.channel.resize(rows, columns)
-        self._tell("resized")
-
-    async def signal(self, name: str) -> None:
-        """Send a signal to whatever runs in the foreground.
-
-        Raises:
-            BadSession: there is no such signal.
-            CommandEnded: nothing runs.
-        """
-        if self.shell is None or not self.shell.alive or not self.shell.busy:
-            _signal_number(name)
-            raise CommandEnded(f"Nothing runs in the session {self.name!r}.")
-        await self._threads.run(_signal_foreground, self.shell.channel.pid, name)
-
-    def take(self, who: object) -> None:
-        """Let a person have it: agents' commands are refused meanwhile.
-
-        Raises:
-            SessionTaken: somebody else has it.
-        """
-        if self._owner is not None and self._owner is not who:
-            raise SessionTaken(f"Somebody else has taken over the session {self.name!r}.")
-        self._owner = who
-        self._tell("taken")
-
-    def release(self, who: object) -> None:
-        if self._owner is who:
-            self._owner = None
-            self._tell("released")
-
-    def taken_by(self, who: object) -> bool:
-        """Whether this person has it."""
-        return self._owner is who
-
-    def _wake(self) -> None:
-        if self._news is not None:
-            self._news.set()
-            self._news = None
+    async def _resume(self, action: CmdRunAction, text: str, call: Call) -> Answer | None:
+        """Answer an action that an earlier server had begun with; None if it had not come that far."""
+        past, pending = self.past, self.pending
+        if call.id in past.answered:
+            command, before = past.answered[call.id]
+            await command.report_from(before)
+            return await self._report_end(command, action, text, call)
+        if pending is None:
+            return None
+        if past.reported_to == call.id:
+            await pending.report_from(past.reported_before)
+            past.reported_to = None
+            return await self._follow(pending, action, text, call)
+        if pending.id == call.id or call.id in past.sent:
+            return await self._follow(pending, action, text, call)
+        return None
 
     def _tell(self, what: str) -> None:
         self._events.append(SessionChanged, session=self.name, what=what)
 
 
-def ended_entry(command: Command, bill: Bill, limit: str | None) -> Ended:
-    """How a command ended, for the journal."""
-    result = command.result
-    return Ended(
-        id=command.id,
-        extents=command.extents,
-        ended=command.info().ended or time.time(),
-        report=result if isinstance(result, EndReport) else None,
-        status=result.status if isinstance(result, ShellEnd) else None,
-        bill=bill,
-        limit=limit,
-        oom=command.info().oom,
-    )
+def control_key(command: str) -> bytes | None:
+    """The byte that a command like `C-c` stands for, or `None` if it is no key."""
+    if len(command) != 3 or not command.startswith("C-"):
+        return None
+    character = command[2].upper()
+    if "@" <= character <= "_":
+        return bytes([ord(character) & 0x1F])
+    if character in _UNUSUAL_KEYS:
+        return bytes([_UNUSUAL_KEYS[character]])
+    return command[2].encode()
 
 
-def check_size(rows: int, columns: int) -> None:
-    """Refuse what no terminal can have.
-
-    Raises:
-        BadSession: it has no or too many rows or columns.
-    """
-    if not (1 <= rows <= _MOST_CELLS and 1 <= columns <= _MOST_CELLS):
-        raise BadSession(f"A terminal has 1 to {_MOST_CELLS:,} rows and columns, not {rows} by {columns}.")
-
-
-def _signal_number(name: str) -> int:
-    text = name.strip().upper()
-    known = {member.name: member.value for member in signals.Signals}
-    number = int(text) if text.isascii() and text.isdigit() else known.get(text, known.get(f"SIG{text}", 0))
-    if number not in known.values():
-        raise BadSession(f"There is no signal {name!r}. Use a name like SIGINT or TERM, or a number.")
-    return number
-
-
-def _signal_foreground(shell: int, name: str) -> None:
-    """Send a signal to the foreground process group of a shell's terminal. Blocks."""
-    number = _signal_number(name)
-    seen = processes.read(shell)
-    try:
-        if seen is None or seen.foreground <= 1:
-            raise ProcessLookupError
-        os.killpg(seen.foreground, number)
-    except ProcessLookupError:
-        raise CommandEnded("There is nothing left to signal.") from None
+def _clip(answer: CmdOutputObservation) -> CmdOutputObservation:
+    """Shorten an answer as the contract does; one that is hidden from models stays as it is."""
+    content = answer.content if answer.hidden else truncate(answer.content)
+    return answer if content is answer.content else msgspec.structs.replace(answer, content=content)

@@ -18,6 +18,7 @@ from glovebox.errors import BadSession, UnsupportedAction
 from glovebox.http import requests
 from glovebox.http.endpoints import Endpoint, Parameter, Reply, Socket
 from glovebox.http.responses import ErrorBody, json_response, refused, to_json
+from glovebox.hub.window.shell import NO_SIZE
 from glovebox.hub.window.terminal import WindowTerminal
 from glovebox.protocol.actions import (
     BrowseInteractiveAction,
@@ -38,7 +39,6 @@ _NO_METRICS = f"A VS Code window does not tell what its machine uses. {_INSTEAD}
 _NO_ATTACHING = (
     "Nobody can attach to a terminal of a VS Code window from here: it is there, in the window, for its user."
 )
-_NO_SIZE = "A terminal in VS Code has the size that its user gives it."
 #: A WebSocket is closed with this, as for a session that is not there.
 _CLOSED = 4404
 
@@ -62,7 +62,7 @@ _MISSING: tuple[tuple[str, str, str], ...] = (
     ("POST", "/mcp/{rest:path}", _NO_MCP),
     ("GET", "/metrics", _NO_METRICS),
     ("GET", "/metrics/system", _NO_METRICS),
-    ("POST", "/sessions/{name}/resize", _NO_SIZE),
+    ("POST", "/sessions/{name}/resize", NO_SIZE),
 )
 
 
@@ -84,7 +84,7 @@ class ShellEndpoints:
     async def create(self, request: Request) -> Response:
         asked = await requests.body(request, NewSession)
         if asked.rows is not None or asked.columns is not None:
-            raise BadSession(_NO_SIZE)
+            raise BadSession(NO_SIZE)
         if asked.limits is not None:
             raise BadSession("A terminal in VS Code cannot be limited: it is its user's. Leave limits out.")
         return json_response(await self._terminal.create(asked.name, cwd=asked.cwd), 201)
@@ -101,7 +101,7 @@ class ShellEndpoints:
         """Send a signal to what runs in the foreground."""
         session = self._terminal.session(request.path_params["name"])
         asked = await requests.body(request, SignalRequest)
-        await session.signal(asked.signal)
+        await session.shell.signal(asked.signal)
         return json_response(session.info())
 
     def endpoints(self) -> list[Endpoint]:

@@ -3,44 +3,36 @@
 from __future__ import annotations
 
 import asyncio
-import re
-from collections.abc import AsyncGenerator
+import time
 
 from glovebox.box.events import EventLog
 from glovebox.box.executor import Call
-from glovebox.box.terminal.commands import Command, Commands
 from glovebox.box.terminal.inspection.limits import problem
-from glovebox.box.terminal.output.presentation import reread
+from glovebox.box.terminal.session import Session
+from glovebox.box.terminal.sessions import MAIN, STATIC, SessionTable, check_name
+from glovebox.box.terminal.survival.journal import Journal
 from glovebox.box.threads import Threads
-from glovebox.errors import BadSession, NoSuchSession, SessionExists
-from glovebox.hub.window.output import MemoryLog
-from glovebox.hub.window.session import WindowSession
+from glovebox.errors import BadSession, SessionExists
+from glovebox.hub.window.shell import MemoryLog, WindowShell
 from glovebox.hub.window_client import Hands
 from glovebox.protocol.actions import CmdRunAction
-from glovebox.protocol.events import Output, SessionChanged
 from glovebox.protocol.observations import CmdOutputObservation, ErrorObservation
 from glovebox.protocol.terminal import Limits, SessionInfo
 
-MAIN = "main"
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
-_STATIC = "static-"
+WindowSession = Session[WindowShell]
+
 _NO_LIMITS = (
     "A command in a VS Code window cannot be limited: it runs in a terminal of its user. Leave limits out, "
     "or use a box of the backend process or docker."
 )
 
 
-class WindowTerminal:
-    """Runs commands in terminals of a window. It is also what others know of the shell (`box/shell.py`)."""
+class WindowTerminal(SessionTable[WindowShell]):
+    """Runs commands in terminals of a window, and static ones in processes of their own."""
 
     def __init__(self, hands: Hands, *, no_change_timeout: float, events: EventLog, threads: Threads) -> None:
+        super().__init__(no_change_timeout=no_change_timeout, events=events, threads=threads)
         self._hands = hands
-        self._no_change_timeout = no_change_timeout
-        self._events = events
-        self._threads = threads
-        self._commands = Commands(lambda command: None)
-        self._sessions: dict[str, WindowSession] = {}
-        self._static: set[WindowSession] = set()
         self._static_log = MemoryLog()
 
     @property
@@ -49,22 +41,12 @@ class WindowTerminal:
         folders = self._hands.window.folders
         return folders[0].path if folders else "/"
 
-    @property
-    def cwd(self) -> str:
-        main = self._sessions.get(MAIN)
-        return main.cwd if main else self.workspace
-
-    async def settled(self) -> None:
-        """Wait until every command that the main shell accepted before now has been answered."""
-        if main := self._sessions.get(MAIN):
-            await main.settled()
-
     async def close(self) -> None:
-        """Wait for no command any more."""
+        """Stop waiting for commands; those in terminals go on."""
         await asyncio.gather(*(session.close() for session in [*self._static, *self._sessions.values()]))
 
     async def run(self, action: CmdRunAction, call: Call) -> CmdOutputObservation | ErrorObservation:
-        """Run a command, poll the one that runs, or talk to it."""
+        """Run a command, or poll the running one or give it input."""
         if action.limits is not None and action.limits != Limits():
             return ErrorObservation(content=f"ERROR: {problem(action.limits) or _NO_LIMITS}")
         if action.is_static:
@@ -76,43 +58,25 @@ class WindowTerminal:
         return await session.run(action, call)
 
     async def _run_static(self, action: CmdRunAction, call: Call) -> CmdOutputObservation | ErrorObservation:
-        session = self._session(f"{_STATIC}{call.id[:24]}", action.cwd or self.workspace, apart=True)
+        session = self._session(f"{STATIC}{call.id[:24]}", action.cwd or self.workspace, apart=True)
         self._static.add(session)
         try:
             return await session.run(action, call)
         finally:
             self._static.discard(session)
-            await session.close()  # nobody could ask for the rest of it
+            await session.close()  # no later action can reach it
 
     # Sessions and commands.
 
     def sessions(self) -> list[SessionInfo]:
         self._named(MAIN)
-        return [session.info() for session in self._sessions.values()]
+        return super().sessions()
 
     def session(self, name: str) -> WindowSession:
-        """The session of that name.
-
-        Raises:
-            NoSuchSession: there is none.
-        """
-        if name == MAIN:
-            return self._named(MAIN)
-        try:
-            return self._sessions[name]
-        except KeyError:
-            raise NoSuchSession(f"There is no session {name!r}.") from None
-
-    def command(self, command_id: str) -> Command:
-        """The command of that id.
-
-        Raises:
-            NoSuchCommand: there is none, or none any more.
-        """
-        return self._commands.get(command_id)
+        return self._named(MAIN) if name == MAIN else super().session(name)
 
     async def create(self, name: str, *, cwd: str | None = None) -> SessionInfo:
-        """Have a session; its terminal is opened with its first command.
+        """Add a session; its terminal is opened with its first command.
 
         Raises:
             SessionExists: the name is taken.
@@ -127,39 +91,24 @@ class WindowTerminal:
 
         Raises:
             NoSuchSession: there is none.
-            WindowError: the window refuses, or cannot be asked.
+            WindowError: the window refuses, or cannot be reached.
         """
         session = self.session(name)
+        session.closed = True
         try:
-            await session.end()
+            await session.shell.end()
+            await session.close()
         finally:
             self._sessions.pop(name, None)
             self._commands.forget(name)
 
-    def reread(self, command_id: str, start: int, end: int) -> AsyncGenerator[Output, None]:
-        """What a command printed, from its log."""
-        return reread(self.command(command_id), start, end)
-
     def _named(self, name: str, cwd: str | None = None) -> WindowSession:
         if name not in self._sessions:
-            if not _NAME.fullmatch(name) or name.startswith(_STATIC):
-                raise BadSession(
-                    f"{name!r} cannot be the name of a session: use 1 to 64 letters, digits, - and _, "
-                    f"not beginning with - or {_STATIC!r}."
-                )
-            self._sessions[name] = self._session(name, cwd or self.workspace)
-            self._events.append(SessionChanged, session=name, what="opened")
+            check_name(name)
+            self._add(self._session(name, cwd or self.workspace))
         return self._sessions[name]
 
     def _session(self, name: str, cwd: str, *, apart: bool = False) -> WindowSession:
-        return WindowSession(
-            name,
-            hands=self._hands,
-            cwd=cwd,
-            log=self._static_log if apart else MemoryLog(),
-            no_change_timeout=self._no_change_timeout,
-            threads=self._threads,
-            commands=self._commands,
-            events=self._events,
-            apart=apart,
-        )
+        log = self._static_log if apart else MemoryLog()
+        shell = WindowShell(name, self._hands, log, apart=apart)
+        return self._make_session(name, shell, cwd=cwd, created=time.time(), journal=Journal(None))

@@ -1,21 +1,20 @@
 """`WS /sessions/{name}/attach`: a live terminal for a person, to watch or to take over.
 
-Binary frames carry what the terminal prints, and the keys a person presses. Text frames are JSON: what
-somebody wants, and what has become of it.
+Binary frames carry what the terminal prints, and the keys a person presses. Text frames are JSON: requests
+and notices.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from glovebox.box.events import EventLog
-from glovebox.box.terminal.manager import Terminal
-from glovebox.box.terminal.session import Session
+from glovebox.box.terminal.manager import BoxSession, Terminal
 from glovebox.errors import (
     GloveboxError,
     NoSuchSession,
@@ -34,15 +33,15 @@ from glovebox.protocol.terminal import SessionInfo
 
 #: How much of what was printed before is shown, so that the screen makes sense.
 REPLAY = 65_536
-#: Whoever is further behind is skipped forward.
+#: A reader that is further behind is skipped forward.
 MOST_BEHIND = 1 << 20
 #: Codes a WebSocket is closed with.
 ENDED, UNKNOWN = 1000, 4404
 _PIECE = 65_536
 
 
-class Wanted(Message):
-    """What somebody who is attached wants."""
+class AttachRequest(Message):
+    """A request of an attached person."""
 
     type: Literal["input", "resize", "take", "release"]
     data: str = ""
@@ -58,7 +57,7 @@ class SessionState(Message):
 
 
 class AttachNotice(Message):
-    """What has become of a wish: `taken`, `released` or `refused`; or why it is over: `closed`."""
+    """The result of a request: `taken`, `released` or `refused`; or why the connection ends: `closed`."""
 
     type: Literal["taken", "released", "refused", "closed"]
     code: str = ""
@@ -92,7 +91,7 @@ class Attach:
         tasks = [
             watching,
             asyncio.create_task(person.listen(take=boolean(socket.query_params.get("take", "")) or False)),
-            asyncio.create_task(self._tell_changes(socket, session)),
+            asyncio.create_task(self._send_changes(socket, session)),
         ]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -109,14 +108,14 @@ class Attach:
             if not isinstance(failure, WebSocketDisconnect):
                 raise failure
 
-    async def _tell_changes(self, socket: WebSocket, session: Session) -> None:
+    async def _send_changes(self, socket: WebSocket, session: BoxSession) -> None:
         events = self._events
-        seq, told = events.last, None
+        seq, sent = events.last, None
         while True:
             info = session.info()
-            if info != told:
-                told = info
-                await _tell(socket, SessionState(session=info))
+            if info != sent:
+                sent = info
+                await _send_message(socket, SessionState(session=info))
             await events.more(seq)
             while not any(_concerns(event, session.name) for event in events.since(seq)):
                 seq = events.last
@@ -125,27 +124,28 @@ class Attach:
 
 
 class _Person:
-    """Somebody at the other end of a socket."""
+    """A person at the other end of a socket."""
 
-    def __init__(self, socket: WebSocket, session: Session) -> None:
+    def __init__(self, socket: WebSocket, session: BoxSession) -> None:
         self._socket = socket
         self._session = session
+        self._shell = session.shell
 
     async def watch(self) -> None:
         """Show what the terminal prints, until the session ends."""
-        position = await self._line_start(max(0, self._session.position - REPLAY))
+        position = await self._line_start(max(0, self._shell.position - REPLAY))
         while True:
-            await self._session.changed(position)
-            if self._session.position - position > MOST_BEHIND:
+            await self._shell.changed(position)
+            if self._shell.position - position > MOST_BEHIND:
                 position = await self._skip(position)
             try:
-                data = await self._session.read(position, _PIECE)
+                data = await self._shell.read(position, _PIECE)
             except OutputGone:
-                if self._session.closed:
+                if self._shell.closed:
                     return
                 position = await self._skip(position)
                 continue
-            if not data and self._session.closed:
+            if not data and self._shell.closed:
                 return
             position += len(data)
             if data:
@@ -164,7 +164,7 @@ class _Person:
                 if keys is not None:
                     self._type(keys)
                 else:
-                    await self._do(decode_json(received.get("text") or "", Wanted))
+                    await self._do(decode_json(received.get("text") or "", AttachRequest))
             except (msgspec.DecodeError, UnicodeEncodeError) as error:
                 await self._refuse(RequestError(str(error)))
             except RecursionError:
@@ -176,44 +176,46 @@ class _Person:
         if self._session.taken_by(self):
             self._session.release(self)
 
-    async def _do(self, wanted: Wanted) -> None:
+    async def _do(self, wanted: AttachRequest) -> None:
         if wanted.type == "input":
             self._type(wanted.data.encode("utf-8", "surrogateescape"))
         elif wanted.type == "resize":
             self._need_to_have_it()
-            self._session.resize(wanted.rows, wanted.columns)
+            self._shell.resize(wanted.rows, wanted.columns)
         elif wanted.type == "take":
             await self._take()
         else:
             self.leave()
-            await _tell(self._socket, AttachNotice(type="released"))
+            await _send_message(self._socket, AttachNotice(type="released"))
 
     async def _take(self) -> None:
         try:
             self._session.take(self)
-            await self._session.ready()  # keys that are pressed before there is a shell would be lost
+            await self._shell.ready(
+                self._session.cwd
+            )  # keys that are pressed before there is a shell would be lost
         except (SessionTaken, StartupError) as error:
             self.leave()
             await self._refuse(error)
         else:
-            await _tell(self._socket, AttachNotice(type="taken"))
+            await _send_message(self._socket, AttachNotice(type="taken"))
 
     def _type(self, keys: bytes) -> None:
         self._need_to_have_it()
-        self._session.type(keys)
+        self._shell.type(keys)
 
     def _need_to_have_it(self) -> None:
         if not self._session.taken_by(self):
             raise SessionTaken('You are watching. Send {"type":"take"} to take the session over first.')
 
     async def _refuse(self, error: GloveboxError) -> None:
-        await _tell(self._socket, AttachNotice(type="refused", code=error.code, reason=str(error)))
+        await _send_message(self._socket, AttachNotice(type="refused", code=error.code, reason=str(error)))
 
     async def _skip(self, position: int) -> int:
         """Leave out what a slow reader has no time for."""
-        forward = await self._line_start(max(position, self._session.position - REPLAY))
+        forward = await self._line_start(max(position, self._shell.position - REPLAY))
         if forward > position:
-            await _tell(self._socket, Skipped(bytes=forward - position))
+            await _send_message(self._socket, Skipped(bytes=forward - position))
         return forward
 
     async def _line_start(self, position: int) -> int:
@@ -221,9 +223,9 @@ class _Person:
         if position == 0:
             return 0
         try:
-            data = await self._session.read(position, REPLAY)
+            data = await self._shell.read(position, REPLAY)
         except OutputGone:
-            return self._session.position
+            return self._shell.position
         return position + data.find(b"\n") + 1
 
 
@@ -233,8 +235,8 @@ def _concerns(event: Event, session: str) -> bool:
     return isinstance(event, ActionState | CommandFinished) and event.command.session == session
 
 
-async def _tell(socket: WebSocket, what: Any) -> None:
-    await _send(socket, to_json(what).decode())
+async def _send_message(socket: WebSocket, message: Message) -> None:
+    await _send(socket, to_json(message).decode())
 
 
 async def _send(socket: WebSocket, data: str | bytes) -> None:
@@ -243,13 +245,11 @@ async def _send(socket: WebSocket, data: str | bytes) -> None:
             await socket.send_bytes(data)
         else:
             await socket.send_text(data)
-    except (
-        RuntimeError
-    ) as error:  # how a server says that it closed the connection: nobody answered its pings
+    except RuntimeError as error:  # the server has closed the connection: its pings got no answer
         raise WebSocketDisconnect(1006) from error
 
 
-async def _close(socket: WebSocket, told: AttachNotice, code: int) -> None:
+async def _close(socket: WebSocket, notice: AttachNotice, code: int) -> None:
     with contextlib.suppress(WebSocketDisconnect):
-        await _tell(socket, told)
-        await socket.close(code, told.code)
+        await _send_message(socket, notice)
+        await socket.close(code, notice.code)

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from glovebox.box.terminal.commands import Command
+from glovebox.box.terminal.commands import RunningCommand
 from glovebox.box.terminal.output.rendering import LiveText
 from glovebox.box.threads import Threads
 from glovebox.errors import OutputGone
@@ -37,9 +37,9 @@ _MOST_CONTEXT = 20
 
 
 class CommandSource(Protocol):
-    """Who knows commands."""
+    """Finds commands by their ids."""
 
-    def command(self, command_id: str) -> Command:
+    def command(self, command_id: str) -> RunningCommand:
         """The command of that id.
 
         Raises:
@@ -128,16 +128,16 @@ class CommandEndpoints:
             return json_response(await self._rendered(command, offset, limit))
         return json_response(await _text(command, offset, limit))
 
-    def _command(self, request: Request) -> Command:
+    def _command(self, request: Request) -> RunningCommand:
         return self._terminal.command(request.path_params["id"])
 
-    async def _rendered(self, command: Command, offset: int, limit: int) -> OutputText:
+    async def _rendered(self, command: RunningCommand, offset: int, limit: int) -> OutputText:
         finished, size = command.finished, command.size
         data = await _read(command, offset, limit)
         text = await self._threads.run(_render, data)
         return _part(command, offset, offset + len(data), text, finished, size)
 
-    async def _search(self, request: Request, command: Command) -> Response:
+    async def _search(self, request: Request, command: RunningCommand) -> Response:
         query = request.query_params["search"]
         regex = requests.flag(request, "regex")
         ignore_case = not requests.flag(request, "case")
@@ -169,7 +169,7 @@ class CommandEndpoints:
         return json_response(await self._threads.run(run))
 
 
-def _offset(request: Request, command: Command, resumable: bool) -> int:
+def _offset(request: Request, command: RunningCommand, resumable: bool) -> int:
     """Where to begin: a browser that reconnects says in a header what it has seen."""
     seen = request.headers.get("last-event-id", "") if resumable else ""
     if seen.isascii() and seen.isdigit() and len(seen) < 20 and int(seen) <= command.size:
@@ -181,7 +181,7 @@ def _offset(request: Request, command: Command, resumable: bool) -> int:
     return offset
 
 
-async def _read(command: Command, offset: int, limit: int) -> bytes:
+async def _read(command: RunningCommand, offset: int, limit: int) -> bytes:
     """As much as there is, up to a limit."""
     data = bytearray()
     while len(data) < limit and (piece := await command.read(offset + len(data), limit - len(data))):
@@ -189,7 +189,7 @@ async def _read(command: Command, offset: int, limit: int) -> bytes:
     return bytes(data)
 
 
-async def _text(command: Command, offset: int, limit: int) -> OutputText:
+async def _text(command: RunningCommand, offset: int, limit: int) -> OutputText:
     finished, size = command.finished, command.size
     live, end = LiveText(), offset
     text, settled = live.feed(await _read(command, offset, min(limit, size - offset)))
@@ -204,7 +204,7 @@ async def _text(command: Command, offset: int, limit: int) -> OutputText:
     return _part(command, offset, offset + settled, text, finished, size)
 
 
-def _part(command: Command, offset: int, end: int, text: str, finished: bool, size: int) -> OutputText:
+def _part(command: RunningCommand, offset: int, end: int, text: str, finished: bool, size: int) -> OutputText:
     return OutputText(
         command_id=command.id, offset=offset, end=end, text=text, finished=finished, output_bytes=size
     )
@@ -216,7 +216,7 @@ def _render(data: bytes) -> str:
     return plain(data)
 
 
-async def _follow_raw(command: Command, offset: int) -> AsyncGenerator[bytes, None]:
+async def _follow_raw(command: RunningCommand, offset: int) -> AsyncGenerator[bytes, None]:
     while True:
         await command.changed(offset)
         data = await command.read(offset, _PIECE)
@@ -226,8 +226,8 @@ async def _follow_raw(command: Command, offset: int) -> AsyncGenerator[bytes, No
         yield data
 
 
-async def _follow_text(command: Command, offset: int) -> AsyncGenerator[bytes, None]:
-    live, start, told, at = LiveText(), offset, offset, offset
+async def _follow_text(command: RunningCommand, offset: int) -> AsyncGenerator[bytes, None]:
+    live, start, sent, at = LiveText(), offset, offset, offset
     ended = False
     while not ended:
         await command.changed(at)
@@ -240,9 +240,9 @@ async def _follow_text(command: Command, offset: int) -> AsyncGenerator[bytes, N
         at += len(data)
         text, settled = live.flush() if ended else live.feed(data)
         if text:
-            output = Output(offset=told, end=start + settled, text=text, command_id=command.id)
+            output = Output(offset=sent, end=start + settled, text=text, command_id=command.id)
             yield message("output", output, str(start + settled))
-        told = start + settled
+        sent = start + settled
     yield message("end", command.info())
 
 
@@ -251,7 +251,7 @@ class _RawOutput(Response):
 
     media_type = _RAW
 
-    def __init__(self, command: Command, offset: int, first: bytes, length: int) -> None:
+    def __init__(self, command: RunningCommand, offset: int, first: bytes, length: int) -> None:
         self._command = command
         self._offset = offset
         self._first = first
@@ -261,7 +261,7 @@ class _RawOutput(Response):
         self.init_headers({"Content-Length": str(length), NEXT_HEADER: str(offset + length)})
 
     @classmethod
-    async def of(cls, command: Command, offset: int, limit: int) -> _RawOutput:
+    async def of(cls, command: RunningCommand, offset: int, limit: int) -> _RawOutput:
         """The answer, its first piece read already: what is gone is an error, not a cut answer."""
         length = min(limit, command.size - offset)
         first = await command.read(offset, min(_PIECE, length)) if length else b""

@@ -61,14 +61,14 @@ class SessionEndpoints:
         """Change the size of its terminal."""
         session = self._terminal.session(request.path_params["name"])
         size = await requests.body(request, Size)
-        session.resize(size.rows, size.columns)
+        session.shell.resize(size.rows, size.columns)
         return json_response(session.info())
 
     async def signal(self, request: Request) -> Response:
         """Send a signal to what runs in the foreground."""
         session = self._terminal.session(request.path_params["name"])
         asked = await requests.body(request, SignalRequest)
-        await session.signal(asked.signal)
+        await session.shell.signal(asked.signal)
         return json_response(session.info())
 
 

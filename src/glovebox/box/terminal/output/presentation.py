@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator
 
 import msgspec
 
-from glovebox.box.terminal.commands import Command
+from glovebox.box.terminal.commands import RunningCommand
 from glovebox.box.terminal.output.buffer import COLUMNS, ROWS, RetainedOutput, surviving
 from glovebox.box.terminal.output.rendering import LiveText, render, split_unfinished
 from glovebox.protocol.events import Output
@@ -58,7 +58,7 @@ def plain(data: bytes) -> str:
 _PIECE = 65_536
 
 
-async def reread(command: Command, start: int, end: int) -> AsyncGenerator[Output, None]:
+async def reread(command: RunningCommand, start: int, end: int) -> AsyncGenerator[Output, None]:
     """The text of some bytes of a command's output, in pieces.
 
     Raises:

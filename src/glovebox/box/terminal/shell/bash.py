@@ -1,4 +1,4 @@
-"""One bash: its commands begin and end with marks, whatever carries its bytes."""
+"""One bash process: finds the beginning and end of its commands from marks in what its terminal prints."""
 
 from __future__ import annotations
 
@@ -10,15 +10,18 @@ import os
 import secrets
 import signal
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any
+from typing import Any, Protocol
 
+import msgspec
+
+from glovebox.box.terminal.commands import RunningCommand, ShellEnd
+from glovebox.box.terminal.holder_client import HeldChannel, Receiver
 from glovebox.box.terminal.inspection.states import ShellSample, look_at_shell
 from glovebox.box.terminal.output.buffer import OutputBuffer
 from glovebox.box.terminal.shell import integration
-from glovebox.box.terminal.shell.channel import Channel, Receiver
 from glovebox.box.terminal.shell.command_file import Delivery
 from glovebox.box.terminal.shell.integration import EndReport, MarkParser, ShellMark
-from glovebox.box.terminal.shell.run import Printed, Run, ShellEnd, Typed
+from glovebox.box.terminal.survival.journal import Began
 from glovebox.box.threads import Threads
 
 #: How long a prompt may take to follow the end mark.
@@ -46,7 +49,7 @@ class _Phase(enum.Enum):
     IDLE = enum.auto()  # at the prompt, which has been printed
     TYPED = enum.auto()  # the line that runs a command is typed, and the command not begun
     RUNNING = enum.auto()
-    REPAIR = enum.auto()  # the command is over, and the shell is being told again to say so
+    REPAIR = enum.auto()  # the command is over, and a line was typed that makes the shell report it
     DOUBT = enum.auto()  # something that looks like a prompt was printed by a command
     CLAIMED = enum.auto()  # there is an end mark that nothing confirms but a look at the shell
     ENDED = enum.auto()  # the command has ended, and the prompt is not printed yet
@@ -54,67 +57,104 @@ class _Phase(enum.Enum):
     GONE = enum.auto()
 
 
+class Turn(msgspec.Struct, eq=False):
+    """The marks of one command: from when it is typed until the shell is ready for the next."""
+
+    token: str
+    #: None while the shell starts, and when only its marks matter.
+    command: RunningCommand | None = None
+    #: Whether the hooks of the shell were renewed; once is enough.
+    repaired: bool = False
+    #: How often the shell was looked at after it reported the end and before the mark came.
+    looks: int = 0
+    #: Whether it may have removed all our hooks, so that its end must be looked for.
+    suspect: bool = False
+
+
+class BashListener(Protocol):
+    """What a bash reports to."""
+
+    def printed(self) -> None:
+        """Called after the terminal printed something."""
+
+    def entered(self, typed: bytes) -> RunningCommand:
+        """Called when a person entered a line at the prompt; returns the command for it."""
+
+    def ended(self, command: RunningCommand, result: EndReport | ShellEnd) -> None:
+        """Called when a command has ended."""
+
+
 class Bash:
-    """A shell that runs one command at a time and says how each ended.
+    """A shell that runs one command at a time and reports how each ended.
 
     It is the receiver of its channel: everything happens in `received` and `hung_up`.
     """
 
+    #: The newest report.
+    report: EndReport | None = None
+    #: The status of a shell that is gone, if known.
+    exit_status: int | None = None
+    #: Whether a person has typed something.
+    touched = False
+    _phase = _Phase.STARTING
+    #: What to do at the prompt.
+    _next: Callable[[], None] | None = None
+    _timer: asyncio.TimerHandle | None = None
+    _channel: HeldChannel | None = None
+    _delivery: Delivery | None = None
+    #: Set at the end of a turn that is waited for.
+    _turn_over: asyncio.Event | None = None
+    #: How much of what background jobs printed came before the prompt.
+    _prompt_at = 0
+    _prompt_limit = _PROMPT_LIMIT
+    _image: tuple[bytes, ...] = ()
+    #: Looks at a shell that does not do what was typed.
+    _stalls = 0
+    #: A trap may print something for each line of ours too.
+    _debug_trap = False
+    #: Nothing is typed while the log of an earlier server is read again, up to this place.
+    _replay_until: int | None = None
+    #: The input that typed the last command of an earlier server, if it came to that.
+    _typed_number = 0
+    #: Some of what it printed is lost.
+    _lost = False
+    #: Where in the log the output of the newest line that a person entered begins.
+    _entered_at = -1
+
     def __init__(
-        self, threads: Threads, session_token: str = "", start_token: str = "", *, signs: bool = True
+        self,
+        threads: Threads,
+        listener: BashListener,
+        session_token: str = "",
+        start_token: str = "",
+        *,
+        signs: bool = True,
     ) -> None:
-        """`signs` says whether the end marks of the shell can be told from those of other programs."""
+        """`signs`: whether the end marks of the shell can be distinguished from those of other programs."""
         self._loop = asyncio.get_running_loop()
         self._threads = threads
+        self._listener = listener
         self._parser = MarkParser()
-        self._phase = _Phase.STARTING
         self.session_token = session_token or secrets.token_hex(8)
         self.start_token = start_token or secrets.token_hex(8)
         self.signs = signs
-        self._run = Run(self.start_token, self._loop, self._send)
-        #: What to do at the prompt.
-        self._next: Callable[[], None] | None = None
+        self._turn = Turn(self.start_token)
+        #: Whether it came to its first prompt.
+        self._started: asyncio.Future[bool] = self._loop.create_future()
         self._echo = bytearray()
-        self._timer: asyncio.TimerHandle | None = None
         self._checks: set[asyncio.Task[object]] = set()
-        self._channel: Channel | None = None
-        self._delivery: Delivery | None = None
-        self._exit_status: int | None = None
+        #: What background jobs print between commands.
         self._stray = OutputBuffer()
-        #: How much of it came before the prompt.
-        self._prompt_at = 0
         #: What came after the end: from background jobs, unless hooks of the user's printed it.
         self._unclaimed = OutputBuffer()
         #: What came since the prompt that follows a claim.
         self._after_claim: list[tuple[bytes | ShellMark, int]] = []
-        self._image: tuple[bytes, ...] = ()
-        self._prompt_limit = _PROMPT_LIMIT
-        #: Looks at a shell that does not do what was typed.
-        self._stalls = 0
         #: What came since something that may be a prompt.
         self._doubtful: list[tuple[bytes, int]] = []
-        #: Somebody else has typed something.
-        self.touched = False
-        #: A trap may print something for each line of ours too.
-        self._debug_trap = False
-        #: While what an earlier server saw is gone through again, up to this place, nothing is typed.
-        self._replay_until: int | None = None
         self.replayed = asyncio.Event()
         self.replayed.set()
-        #: The input that typed the last command of an earlier server, if it came to that.
-        self._typed_number = 0
-        #: Some of what it printed is lost.
-        self._lost = False
-        #: Where in the log the newest line that somebody else entered begins.
-        self._entered_at = -1
-        #: The newest report.
-        self.report: EndReport | None = None
-        #: Told when somebody enters a line at the prompt: the run, and what was typed.
-        self.entered: Callable[[Run, bytes], None] | None = None
-        #: Told of whatever the terminal prints.
-        self.printed: Callable[[], None] | None = None
 
-    async def begin(self, delivery: Delivery, connect: Callable[[Receiver], Awaitable[Channel]]) -> bool:
+    async def begin(self, delivery: Delivery, connect: Callable[[Receiver], Awaitable[HeldChannel]]) -> bool:
         """Start it, and wait for its first prompt; whether that came.
 
         Raises:
@@ -122,29 +162,36 @@ class Bash:
         """
         self._delivery = delivery
         self._channel = await connect(self)
-        if not isinstance(await self._run.ended, EndReport):
+        if not await self._started:
             return False
         seen = await self._see_image()
         self.signs = seen is not None and integration.signs(seen.name, self.start_token)
         return True
 
     def go_on(
-        self, delivery: Delivery, adopt: Callable[[Receiver, int], Channel], position: int, end: int
-    ) -> Run:
-        """Go on with a shell that an earlier server started: what it did is in its log, up to `end`."""
+        self,
+        delivery: Delivery,
+        adopt: Callable[[Receiver, int], HeldChannel],
+        position: int,
+        end: int,
+        last: Began | None,
+        command: RunningCommand | None,
+    ) -> None:
+        """Go on with a shell that an earlier server started: what it did is in its log, up to `end`.
+
+        The log is read from where its `last` command was typed; without one from `position` on.
+        """
+        if last is not None:
+            self._turn = Turn(last.token, command)
+            self._phase = _Phase.TYPED
+            self._typed_number = last.input_number
+            position = last.position
         self._delivery = delivery
         self.replayed.clear()
         self._replay_until = end
         self._channel = adopt(self, position)
         if position >= end:
             self._loop.call_soon(self._caught_up)
-        return self._run
-
-    def remember(self, typed: Typed) -> None:
-        """The last command that an earlier server gave it."""
-        self._run = Run(typed.token, self._loop, self._send, typed.printed)
-        self._phase = _Phase.TYPED
-        self._typed_number = typed.input_number
 
     @property
     def alive(self) -> bool:
@@ -153,7 +200,7 @@ class Bash:
 
     @property
     def busy(self) -> bool:
-        """Whether a command runs, whoever entered it."""
+        """Whether a command runs, of an agent or a person."""
         return self._next is not None or self._phase in (
             _Phase.TYPED,
             _Phase.RUNNING,
@@ -163,42 +210,35 @@ class Bash:
         )
 
     @property
-    def exit_status(self) -> int | None:
-        """The status of a shell that is gone, if known."""
-        return self._exit_status
-
-    @property
-    def channel(self) -> Channel:
+    def channel(self) -> HeldChannel:
         assert self._channel is not None
         return self._channel
 
-    async def prepare(self, command: bytes, printed: Printed | None = None) -> Run:
+    async def prepare(self, command: RunningCommand, text: bytes) -> Turn:
         """Leave a command where the shell will find it; only when idle."""
         assert self._delivery is not None
         if self._delivery.lost:
             await self._threads.run(self._delivery.restore)
-        run = Run(secrets.token_urlsafe(6), self._loop, self._send, printed)
-        if len(command) > _LARGE:
-            await self._threads.run(self._delivery.put, command)
+        if len(text) > _LARGE:
+            await self._threads.run(self._delivery.put, text)
         else:
-            self._delivery.put(command)
-        run.suspect = b"PROMPT_COMMAND" in command or b"PS1" in command
-        self._debug_trap = self._debug_trap or (b"trap" in command and b"DEBUG" in command)
-        return run
+            self._delivery.put(text)
+        self._debug_trap = self._debug_trap or (b"trap" in text and b"DEBUG" in text)
+        suspect = b"PROMPT_COMMAND" in text or b"PS1" in text
+        return Turn(secrets.token_urlsafe(6), command, suspect=suspect)
 
-    def run(self, run: Run) -> None:
+    def run(self, turn: Turn) -> None:
         """Run the command that was prepared, once the shell is at its prompt."""
-        self._run = run
+        self._turn = turn
         if self.alive:
             self._at_prompt(self._begin_command)
         else:
-            run.ended.set_result(ShellEnd(self._exit_status))
+            self._end_turn(ShellEnd(self.exit_status))
 
-    def press(self, key: bytes, printed: Printed | None = None) -> Run:
+    def press(self, command: RunningCommand, key: bytes) -> None:
         """Press a key at the idle prompt that makes the shell print a new prompt, or end."""
-        self._run = Run(self._run.token, self._loop, self._send, printed)
+        self._turn = Turn(self._turn.token, command)
         self._at_prompt(functools.partial(self._press, key))
-        return self._run
 
     def _begin_command(self) -> None:
         self._echo.clear()
@@ -208,10 +248,9 @@ class Bash:
         self._expect_output()
 
     def _press(self, key: bytes) -> None:
-        self._run.begin(self.channel.position)
-        self._phase = _Phase.RUNNING
+        self._begin_turn()
         # A signal that comes just when readline begins to wait is seen with the next key only.
-        self._send(key + b"\r" if key == _INTERRUPT else key)
+        self.send(key + b"\r" if key == _INTERRUPT else key)
 
     def _at_prompt(self, action: Callable[[], None]) -> None:
         """Do something as soon as the prompt is there: what a user's own hooks do first may take its time."""
@@ -256,9 +295,9 @@ class Bash:
         if self._phase is _Phase.TYPED and self.channel.inputs < self._typed_number:
             self._type_command()
         elif self._phase is _Phase.REPAIR:
-            # It may have been told already; once more does no harm at a prompt.
-            report = integration.report_line(self._run.token) + b"\r"
-            self._set_timer(_PROMPT_LIMIT, functools.partial(self._send, report, self._run.token))
+            # The line may have been typed already; once more does no harm at a prompt.
+            report = integration.report_line(self._turn.token) + b"\r"
+            self._set_timer(_PROMPT_LIMIT, functools.partial(self.send, report, self._turn.token))
         self._later(self._see_image())
         if self.busy:
             self._expect_output()
@@ -266,63 +305,79 @@ class Bash:
     async def _find_out(self) -> None:
         """Have a shell of which marks are lost report before it is used, if it is at its prompt."""
         await self._see_image()
-        await self._look(self._run)
+        await self._look(self._turn)
         if self._phase is _Phase.REPAIR:
-            await asyncio.wait([self._run.ended], timeout=_STALL)
+            self._turn_over = asyncio.Event()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._turn_over.wait(), _STALL)
         self.replayed.set()
 
-    def _send(self, data: bytes, token: str = "") -> None:
+    def send(self, data: bytes, token: str = "") -> None:
+        """Type something; with a token it begins a command."""
         if self._channel is not None and self._replay_until is None:
             self._channel.write(data, token)
 
     def _type_command(self) -> None:
-        self.channel.write(_DISCARD_LINE + self._command_line() + b"\r", self._run.token)
+        self.channel.write(_DISCARD_LINE + self._command_line() + b"\r", self._turn.token)
 
     def _command_line(self) -> bytes:
         delivery = self._delivery
         return integration.command_line(
-            self._run.token, delivery.command if delivery is not None and delivery.moved else ""
+            self._turn.token, delivery.command if delivery is not None and delivery.moved else ""
         )
 
-    # What the channel tells.
+    # What the channel reports.
 
     def received(self, data: bytes, offset: int) -> None:
         """Sort what the terminal printed: output, echo, prompts and marks."""
         if not data:
-            self._doubt_everything(offset)
+            self._doubt_everything()
         for item, at in self._parser.feed(data, offset):
             if isinstance(item, ShellMark):
                 self._marked(item, at)
             else:
                 self._printed(item, at)
-        if self.printed is not None:
-            self.printed()
+        self._listener.printed()
         if self._replay_until is not None and offset + len(data) >= self._replay_until:
             self._caught_up()
 
     def hung_up(self, status: int | None) -> None:
         """The shell is gone, and with it whatever ran."""
         self._phase, self._next = _Phase.GONE, None
-        self._exit_status = status
+        self.exit_status = status
         self._cancel_timer()
         self.replayed.set()
-        if not self._run.ended.done():
-            self._run.ended.set_result(ShellEnd(status))
+        self._end_turn(ShellEnd(status))
 
-    def _doubt_everything(self, offset: int) -> None:
+    def _begin_turn(self) -> None:
+        """The shell begins with the command: what is printed from now on is its output."""
+        self._phase = _Phase.RUNNING
+        if self._turn.command is not None:
+            self._turn.command.begun = True
+
+    def _end_turn(self, result: EndReport | ShellEnd) -> None:
+        if not self._started.done():
+            self._started.set_result(isinstance(result, EndReport))
+        if self._turn_over is not None:
+            self._turn_over.set()
+        command = self._turn.command
+        if command is not None and not command.finished:
+            self._listener.ended(command, result)
+
+    def _doubt_everything(self) -> None:
         """Marks may be among the output that is lost: a shell at its prompt has to report again."""
         self._parser = MarkParser()
         self._lost = True
         if self._phase is _Phase.TYPED and self.channel.inputs >= self._typed_number:
-            self._run.begin(offset)
-            self._phase = _Phase.RUNNING
-        self._run.suspect = True
+            self._begin_turn()
+        self._turn.suspect = True
 
     def _printed(self, data: bytes, at: int) -> None:
         if self._after_claim:
             self._after_claim.append((data, at))
         elif self._phase in (_Phase.RUNNING, _Phase.CLAIMED):
-            self._run.add(data, at)
+            if self._turn.command is not None:
+                self._turn.command.print(data, at)
             if self._phase is _Phase.RUNNING:
                 self._expect_output()
         elif self._phase is _Phase.TYPED:
@@ -338,27 +393,29 @@ class Bash:
         if mark.kind in "ABHP" and mark.token == self.session_token:
             self._prompted(mark, at)
         elif mark.kind == "C" and at == self._entered_at and self._replay_until is not None:
-            # Typed by an earlier server, whose journal does not tell of it any more.
+            # Typed by an earlier server, whose journal has lost it.
             if mark.token.replace("-", "").replace("_", "").isalnum():
-                self._run.token = mark.token
-        elif mark.token != self._run.token:
+                self._turn.token = mark.token
+        elif mark.token != self._turn.token:
             self._printed(mark.raw, at)  # a stale one, or an imitation
         elif mark.kind == "C" and self._phase is _Phase.TYPED:
             self._stray.append(_without_echo(bytes(self._echo), self._command_line(), trap=self._debug_trap))
-            if self.touched:  # a line that somebody began to type and left is not output
+            if self.touched:  # a line that a person began to type and left is not output
                 whole, self._stray, self.touched = self._stray.take().data, OutputBuffer(), False
                 self._stray.append(whole[: whole.rfind(b"\n") + 1])
-            self._run.before, self._stray = self._stray, OutputBuffer()
-            self._run.begin(at + len(mark.raw))
-            self._phase = _Phase.RUNNING
+            if len(self._stray):
+                if self._turn.command is not None:
+                    self._turn.command.before = self._stray
+                self._stray = OutputBuffer()
+            self._begin_turn()
         elif mark.kind == "D" and (report := EndReport.parse(mark)):
-            self._end_told(report, mark, at)
+            self._end_marked(report, mark, at)
 
-    def _end_told(self, report: EndReport, mark: ShellMark, at: int) -> None:
+    def _end_marked(self, report: EndReport, mark: ShellMark, at: int) -> None:
         starting = self._phase is _Phase.STARTING
         if self.signs and not starting and not self.channel.confirmed(at):
-            self._run.suspect = True
-            # Only the newest ends are confirmed: it may be an older one, which the shell can tell again.
+            self._turn.suspect = True
+            # Only the newest ends are confirmed: it may be an older one, which the shell can report again.
             self._lost = self._lost or self._replay_until is not None
             self._printed(mark.raw, at)  # or some other program printed it
             return
@@ -380,8 +437,7 @@ class Bash:
         assert self.report is not None
         self._phase = _Phase.ENDED
         self._set_timer(self._prompt_limit, self._prompt_missed)
-        if not self._run.ended.done():
-            self._run.ended.set_result(self.report)
+        self._end_turn(self.report)
 
     def _keep_unclaimed(self) -> None:
         if len(self._unclaimed):
@@ -398,9 +454,9 @@ class Bash:
 
     def _prompt_missed(self) -> None:
         self._timer = None
-        self._later(self._look_for_prompt(self._run))
+        self._later(self._look_for_prompt(self._turn))
 
-    async def _look_for_prompt(self, run: Run) -> None:
+    async def _look_for_prompt(self, turn: Turn) -> None:
         """No prompt came: it was not shown, the user's own hooks run, or the end is an imitation."""
         seen = await self._threads.run(look_at_shell, self.channel.pid)
         if seen is not None and seen.waiting:  # or it has just started a program that has no terminal yet
@@ -409,7 +465,7 @@ class Bash:
         at_rest = seen is None or seen.waiting
         if self._timer is not None:
             return
-        if self._phase is _Phase.CLAIMED and self._run is run:
+        if self._phase is _Phase.CLAIMED and self._turn is turn:
             self._settle_claim(believed=at_rest)
         if self._phase in (_Phase.ENDED, _Phase.PROMPT):
             if at_rest:
@@ -418,10 +474,10 @@ class Bash:
             else:
                 self._set_timer(_PROMPT_LIMIT, self._prompt_missed)
 
-    async def _look_at_claim(self, run: Run) -> None:
+    async def _look_at_claim(self, turn: Turn) -> None:
         """An end and a prompt were printed by the shell, or by a program that it runs."""
         seen = await self._threads.run(look_at_shell, self.channel.pid)
-        if self._phase is _Phase.CLAIMED and self._run is run:
+        if self._phase is _Phase.CLAIMED and self._turn is turn:
             self._settle_claim(believed=seen is None or seen.foreground)
 
     def _settle_claim(self, *, believed: bool) -> None:
@@ -447,7 +503,7 @@ class Bash:
         self._prompt_limit = _PROMPT_LIMIT
         if self._phase is _Phase.CLAIMED and self._replay_until is None:
             if kind == "A":
-                self._later(self._look_at_claim(self._run))
+                self._later(self._look_at_claim(self._turn))
             self._after_claim.append((mark, at))
         elif kind == "H":
             self._unclaimed = OutputBuffer()
@@ -466,7 +522,7 @@ class Bash:
             self._phase = _Phase.RUNNING  # a prompt of ours that some other program shows
         elif self._phase is _Phase.RUNNING:
             # Nothing was said before it: the hook is gone, or the command prints what looks like a prompt.
-            self._run.suspect = True
+            self._turn.suspect = True
             self._phase = _Phase.DOUBT
             self._doubtful.append((mark.raw, at))
             self._set_timer(_DOUBT, self._check)
@@ -481,12 +537,9 @@ class Bash:
     def _enter(self, after: int) -> None:
         """A person entered a line at the prompt."""
         typed = self._stray.take().data[self._prompt_at :]
-        self._run = Run(self._run.token, self._loop, self._send)
-        self._run.begin(after)
         self._entered_at = after
-        self._phase = _Phase.RUNNING
-        if self.entered is not None:
-            self.entered(self._run, typed)
+        self._turn = Turn(self._turn.token, self._listener.entered(typed))
+        self._begin_turn()
 
     # A shell that was replaced prints no marks: the only way to know is to look.
 
@@ -495,42 +548,43 @@ class Bash:
 
     def _check(self) -> None:
         self._timer = None
-        self._later(self._look(self._run))
+        self._later(self._look(self._turn))
 
     def _later(self, work: Coroutine[Any, Any, object]) -> None:
         task = self._loop.create_task(work)
         self._checks.add(task)
         task.add_done_callback(self._checks.discard)
 
-    async def _look(self, run: Run) -> None:
+    async def _look(self, turn: Turn) -> None:
         pid = self.channel.pid
         seen = await self._threads.run(look_at_shell, pid)
-        if seen is None or self._run is not run or self._timer is not None:
+        if seen is None or self._turn is not turn or self._timer is not None:
             return
         if self._phase is _Phase.DOUBT:
-            self._judge(run, seen)
+            self._judge(turn, seen)
         elif self._phase in (_Phase.TYPED, _Phase.REPAIR):
             self._stalled(pid, at_rest=seen.waiting)
         elif self._phase is _Phase.RUNNING:
-            self._care(run, seen, pid)
+            self._care(turn, seen, pid)
 
-    def _judge(self, run: Run, seen: ShellSample) -> None:
+    def _judge(self, turn: Turn, seen: ShellSample) -> None:
         """Decide whether something that looked like a prompt is one."""
-        if run.repaired or not (seen.waiting and seen.editing):
+        if turn.repaired or not (seen.waiting and seen.editing):
             self._believe_output()
-        elif self._on_its_way(run, seen):
+        elif self._on_its_way(turn, seen):
             self._set_timer(_DOUBT, self._check)
         else:
             held, self._doubtful = self._doubtful, []
             prompts = [index for index, (data, _) in enumerate(held) if integration.begins_prompt(data)]
-            for data, at in held[: prompts[-1]]:
-                self._run.add(data, at)
-            self._repair_with(integration.report_line(run.token))
+            if turn.command is not None:
+                for data, at in held[: prompts[-1]]:
+                    turn.command.print(data, at)
+            self._repair_with(integration.report_line(turn.token))
 
-    def _on_its_way(self, run: Run, seen: ShellSample) -> bool:
-        """Whether a shell at its prompt has told the end, and only the mark has not come yet."""
-        run.looks += 1
-        return integration.signs(seen.name, run.token) and run.looks < _MOST_LOOKS
+    def _on_its_way(self, turn: Turn, seen: ShellSample) -> bool:
+        """Whether a shell at its prompt has reported the end, and only the mark has not come yet."""
+        turn.looks += 1
+        return integration.signs(seen.name, turn.token) and turn.looks < _MOST_LOOKS
 
     def _stalled(self, pid: int, *, at_rest: bool) -> None:
         """A line was typed and nothing came of it: a shell that cannot be talked to is of no use."""
@@ -541,31 +595,31 @@ class Bash:
         else:
             self._set_timer(_STALL, self._check)
 
-    def _care(self, run: Run, seen: ShellSample, pid: int) -> None:
+    def _care(self, turn: Turn, seen: ShellSample, pid: int) -> None:
         """Look after a shell that runs a command, or was replaced by one that does not know us."""
         if seen.stopped:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGCONT)
         elif not seen.waiting:
             return
-        elif run.repaired:
-            if run.suspect and seen.editing:
+        elif turn.repaired:
+            if turn.suspect and seen.editing:
                 self._stalled(pid, at_rest=True)
         elif seen.interactive and seen.image != self._image and self._delivery is not None:
             self._image = seen.image
-            run.token = self.start_token  # what the new shell learns from the file
+            turn.token = self.start_token  # what the new shell learns from the file
             self._repair_with(integration.reload_line(self._delivery.path))
-        elif run.suspect and seen.editing:
-            if self._on_its_way(run, seen):
+        elif turn.suspect and seen.editing:
+            if self._on_its_way(turn, seen):
                 self._expect_output()
             else:
-                self._repair_with(integration.report_line(run.token))
+                self._repair_with(integration.report_line(turn.token))
 
     def _repair_with(self, line: bytes) -> None:
         self._cancel_timer()
-        self._run.repaired = True
+        self._turn.repaired = True
         self._phase = _Phase.REPAIR
-        self._send(line + b"\r", self._run.token)
+        self.send(line + b"\r", self._turn.token)
         self._stalls = 0
         self._set_timer(_STALL, self._check)
 

@@ -18,7 +18,7 @@ class Delivery:
 
     It belongs to the server. A shell of another user reads it through `group` and cannot change it. It may be
     removed, by what cleans up /tmp, and others may put something in its place: links are not followed, and a
-    directory of somebody else is not used.
+    directory of another user is not used.
 
     A command goes through a file because a terminal takes at most 4096 bytes per line, and tabs, line
     ends and quotes would mean something to the line editor.
@@ -29,7 +29,7 @@ class Delivery:
         self._tokens = {"session": session, "token": token}
         self._group = group
         self.path = path or tempfile.mkdtemp(prefix="glovebox-")
-        #: Whether it is not where the shell knows it to be, as somebody else has put something there.
+        #: Whether it is not where the shell expects it, because another user has put something there.
         self.moved = False
         self._descriptor = -1
         self._size = 0

@@ -50,14 +50,14 @@ class ShellMark(msgspec.Struct, frozen=True):
 
 
 class EndReport(msgspec.Struct, frozen=True):
-    """What the shell says at the end of a command."""
+    """What the shell reports at the end of a command."""
 
     exit_code: int
-    background_pid: int
-    username: str
-    hostname: str
-    working_dir: str
-    python: str
+    background_pid: int = -1
+    username: str = ""
+    hostname: str = ""
+    working_dir: str = ""
+    python: str = ""
 
     @classmethod
     def parse(cls, mark: ShellMark) -> EndReport | None:

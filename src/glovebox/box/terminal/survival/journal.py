@@ -10,7 +10,6 @@ import msgspec
 
 from glovebox.box.terminal.commands import KEEP
 from glovebox.box.terminal.shell.integration import EndReport
-from glovebox.box.terminal.shell.run import Identity
 from glovebox.box.threads import Threads
 from glovebox.json_codec import json_decoder
 from glovebox.protocol.base import Message
@@ -52,10 +51,25 @@ class Resized(JournalEntry, tag="resized"):
     columns: Cells
 
 
+class ShellIdentity(Message):
+    """What the next server needs to use a shell."""
+
+    #: The terminal's number.
+    number: int
+    session_token: str
+    start_token: str
+    #: The directory with the command file.
+    directory: str
+    #: Where in the log it begins.
+    position: int
+    #: Whether its end marks can be distinguished from those of other programs.
+    signs: bool = True
+
+
 class ShellStarted(JournalEntry, tag="shell"):
     """The session has a new shell."""
 
-    identity: Identity
+    identity: ShellIdentity
 
 
 class Began(JournalEntry, tag="began"):
@@ -184,7 +198,7 @@ class Story(msgspec.Struct):
     """The history of a session, read from its journal."""
 
     opened: Opened
-    identity: Identity | None = None
+    identity: ShellIdentity | None = None
     began: dict[str, Began] = msgspec.field(default_factory=dict)
     ended: dict[str, Ended] = msgspec.field(default_factory=dict)
     #: By command, the action that was answered with its end.

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import logging
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 from glovebox.box.terminal.account import Account
-from glovebox.box.terminal.commands import KEEP, Command
-from glovebox.box.terminal.conversation import Past, Pending
+from glovebox.box.terminal.commands import KEEP, RunningCommand, ShellEnd
 from glovebox.box.terminal.holder.launch import end_unreachable
 from glovebox.box.terminal.holder.wire import HeldTerminal
-from glovebox.box.terminal.holder_client import HolderClient
+from glovebox.box.terminal.holder_client import HeldChannel, HolderClient, Receiver
 from glovebox.box.terminal.output.log import LogFiles
 from glovebox.box.terminal.services import PREFIX, ProcessKeeper
-from glovebox.box.terminal.session import Session, ended_entry
-from glovebox.box.terminal.shell.channel import Channel, Receiver
+from glovebox.box.terminal.session import Session
+from glovebox.box.terminal.shell.bash_shell import BashShell, ended_entry
 from glovebox.box.terminal.shell.command_file import Delivery
 from glovebox.box.terminal.shell.integration import EndReport, MarkParser, ShellMark
-from glovebox.box.terminal.shell.launch import restore_bash
-from glovebox.box.terminal.shell.run import Run, ShellEnd, Typed
 from glovebox.box.terminal.survival import journal
 from glovebox.box.terminal.survival.journal import Began, Opened, Story, read_story
 from glovebox.box.terminal.survival.state_directory import StateDirectory
@@ -39,10 +35,10 @@ async def restore_sessions(
     holder: HolderClient,
     keeper: ProcessKeeper,
     *,
-    make: Callable[[Opened], Awaitable[Session]],
+    make: Callable[[Opened], Awaitable[Session[BashShell]]],
     account: Account | None,
     threads: Threads,
-) -> AsyncIterator[tuple[Session, str | None]]:
+) -> AsyncIterator[tuple[Session[BashShell], str | None]]:
     """Restore every session with a journal; yields it with the name of its shell in the holder, if any.
 
     Shells without a journal are ended; processes of other plugins go to the keeper.
@@ -61,12 +57,12 @@ async def restore_sessions(
         mine = held.get(story.identity.number) if story.identity else None
         delivery = await _delivery(story, group, threads) if mine is not None else None
         known = story.log_end if delivery is None else 0  # the holder knows the end of a live log
-        session.use_log(await threads.run(LogFiles.found, session.log_directory, known))
+        session.shell.log = await threads.run(LogFiles.found, session.shell.log_directory, known)
         restore_commands(session, story)
         if mine is not None and delivery is not None:
             del held[mine.number]
-            adopt = functools.partial(holder.adopt, mine, session.log_directory)
-            await restore_shell(session, story, mine, delivery, adopt, threads=threads)
+            adopt = functools.partial(holder.adopt, mine, session.shell.log_directory)
+            await restore_shell(session, story, mine, delivery, adopt)
             yield session, mine.name
         elif not story.opened.static:
             await restore_without_shell(session, story, threads)
@@ -112,14 +108,13 @@ async def _delivery(story: Story, group: int | None, threads: Threads) -> Delive
         return None
 
 
-def restore_commands(session: Session, story: Story) -> None:
+def restore_commands(session: Session[BashShell], story: Story) -> None:
     """Restore the commands that had ended, and which actions were answered with them."""
-    session.conversation.past = Past()
     for began in story.began.values():
         ended = story.ended.get(began.id)
         if ended is None:
             continue
-        command = session.command(began.id, began.command, started=began.started)
+        command = session.add_command(began.id, began.command, started=began.started)
         command.restore_output(ended.extents)
         result = ended.report or ShellEnd(ended.status)
         command.end(result, ended.bill, limit=ended.limit, oom=ended.oom, ended=ended.ended)
@@ -127,96 +122,78 @@ def restore_commands(session: Session, story: Story) -> None:
     session.cwd = story.cwd
 
 
-def _was_answered(session: Session, story: Story, command: Command) -> bool:
+def _was_answered(session: Session[BashShell], story: Story, command: RunningCommand) -> bool:
     """Whether an action was answered with the end of a command; if so, the answer can be repeated."""
     action = story.answered.get(command.id)
-    if action is not None and command.result is not None:
-        session.conversation.past.answered[action] = (command, _reported_size(story, command))
+    if action is not None and command.finished:
+        session.past.answered[action] = (command, _reported_size(story, command))
     return action is not None
 
 
-def _reported_size(story: Story, command: Command) -> int:
+def _reported_size(story: Story, command: RunningCommand) -> int:
     reported = story.reported.get(command.id)
     return reported.size if reported else 0
 
 
 async def restore_shell(
-    session: Session,
+    session: Session[BashShell],
     story: Story,
     held: HeldTerminal,
     delivery: Delivery,
-    adopt: Callable[[Receiver, int], Channel],
-    *,
-    threads: Threads,
+    adopt: Callable[[Receiver, int], HeldChannel],
 ) -> None:
-    """Restore the shell, and the command that runs in it or whose end was not reported.
+    """Use the shell again, and the command that runs in it or whose end no action was answered with.
 
-    The output of the command is parsed again, and complete when this returns.
+    The log is read again, so that every byte of output is known when this returns.
     """
     assert story.identity is not None
-    last = story.last
     command = _last_command(session, story)
-    ended = last is not None and last.id in story.ended
-    typed: Typed | None = None
-    if last is not None and command is not None:
-        typed = Typed(
-            token=last.token,
-            input_number=last.input_number,
-            position=last.position,
-            printed=None if ended else command.printed,
-        )
-    shell, run = restore_bash(story.identity, delivery, adopt, end=held.end, typed=typed, threads=threads)
-    session.use(shell)
-    if command is not None and not ended:
-        session.see_to(command, run)
-    if command is None or command.id in story.answered:
-        await shell.replayed.wait()
-        if command is not None:
-            _was_answered(session, story, command)
+    pending = command is not None and command.id not in story.answered
+    if pending:
+        session.pending = command
+        _remember_talk(session, story, held)
+    await session.shell.restore(
+        story.identity, delivery, adopt, end=held.end, last=story.last, command=command
+    )
+    if command is None:
         return
-    pending = Pending(command, run)
-    session.conversation.pending = pending
-    _remember_talk(session, story, held)
-    await shell.replayed.wait()
-    if size := _reported_size(story, command):
-        await session.conversation.refill(pending, size)
+    if not pending:
+        command.drop_unreported()
+        _was_answered(session, story, command)
+    elif size := _reported_size(story, command):
+        await command.report_from(size)
 
 
-def _last_command(session: Session, story: Story) -> Command | None:
+def _last_command(session: Session[BashShell], story: Story) -> RunningCommand | None:
     last = story.last
     if last is None:
         return None
     if last.id in story.ended:
         return session.commands.get(last.id)
-    return session.command(last.id, last.command, started=last.started)
+    return session.add_command(last.id, last.command, started=last.started)
 
 
-def _remember_talk(session: Session, story: Story, held: HeldTerminal) -> None:
-    past, last = session.conversation.past, story.last
+def _remember_talk(session: Session[BashShell], story: Story, held: HeldTerminal) -> None:
+    past, last = session.past, story.last
     past.sent = {sent.action_id for sent in story.sent if sent.input_number <= held.inputs}
     if last is not None and (reported := story.reported.get(last.id)):
         past.reported_to, past.reported_before = reported.action_id, reported.before
 
 
-async def restore_without_shell(session: Session, story: Story, threads: Threads) -> None:
+async def restore_without_shell(session: Session[BashShell], story: Story, threads: Threads) -> None:
     """The shell ended with its holder; the end of the last command may be in the log."""
     began, command = story.last, _last_command(session, story)
     if began is None or command is None:
         return
-    if command.result is None:
-        extents, report = await threads.run(_search_log, session.log_directory, began)
+    if not command.finished:
+        extents, report = await threads.run(_search_log, session.shell.log_directory, began)
         command.restore_output(extents)
         bill = Bill(wall_seconds=0.0, output_bytes=command.size)
         command.end(report or ShellEnd(None), bill)
-        session.journal.append(ended_entry(command, bill, None))
-    if _was_answered(session, story, command):
-        return
-    assert command.result is not None
-    run = Run(began.token, asyncio.get_running_loop(), lambda data: None)
-    run.ended.set_result(command.result)
-    pending = Pending(command, run)
-    await session.conversation.refill(pending, _reported_size(story, command))
-    session.conversation.pending = pending
+        session.journal.append(ended_entry(command))
+    if not _was_answered(session, story, command):
+        await command.report_from(_reported_size(story, command))
+        session.pending = command
 
 
 def _search_log(directory: str, began: Began) -> tuple[list[tuple[int, int]], EndReport | None]:
