@@ -101,8 +101,8 @@ def test_the_plugins_a_caller_of_the_reference_names_are_accepted(tmp_path: Path
 
 def test_serving_loads_no_heavy_library(tmp_path: Path) -> None:
     script = (
-        "import sys; import glovebox.server.run; from glovebox.box import registry\n"
-        "for name, where in registry.OWN.items(): registry.load(name, where)\n"
+        "import sys; import glovebox.server.run; from glovebox.box import plugin_life\n"
+        "for name, where in plugin_life.OWN.items(): plugin_life.load(name, where)\n"
         "heavy = {'httpx', 'pydantic', 'docker', 'playwright', 'jupyter_client', 'mcp',"
         " 'charset_normalizer', 'psutil', 'zipfile', 'websockets', 'zmq', 'prometheus_client',"
         " 'opentelemetry', 'glovebox.box.telemetry.otel'}\n"
