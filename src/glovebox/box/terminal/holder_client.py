@@ -215,7 +215,7 @@ class HolderClient(asyncio.Protocol):
             if self._transport is None:
                 await self._meet(await self._threads.run(self._start))
         number = secrets.randbits(32)
-        files = await self._threads.run(LogFiles.found, directory)
+        files = await self._threads.run(LogFiles.find, directory)
         channel = HeldChannel(self, number, spec.name, receiver, files, files.end)
         self._channels[number] = channel
         self.send(wire.OPEN, number, wire.pack_open(directory, scratch, spec))
