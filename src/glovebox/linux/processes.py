@@ -215,7 +215,13 @@ def alive(processes: Iterable[Process]) -> list[Process]:
 def kill(processes: Iterable[Process]) -> None:
     """Send SIGKILL to those of some processes that still run."""
     for process in alive(processes):
-        try:
-            os.kill(process.pid, _SIGKILL)
-        except (ProcessLookupError, PermissionError):
-            continue
+        send_signal(process.pid, _SIGKILL)
+
+
+def send_signal(pid: int, number: int) -> bool:
+    """Send a signal to a process, or to a group if negative; whether it exists and may be signalled."""
+    try:
+        os.kill(pid, number)
+    except (ProcessLookupError, PermissionError):
+        return False
+    return True

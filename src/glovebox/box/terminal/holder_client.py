@@ -7,6 +7,7 @@ import contextlib
 import logging
 import os
 import secrets
+import signal
 import socket
 import subprocess
 
@@ -19,6 +20,7 @@ from glovebox.box.terminal.output.log import PIECE, LogFiles
 from glovebox.box.terminal.shell.channel import Receiver
 from glovebox.box.threads import Threads
 from glovebox.errors import OutputGone, StartupError
+from glovebox.linux.processes import send_signal
 
 log = logging.getLogger(__name__)
 
@@ -258,7 +260,8 @@ class HolderClient(asyncio.Protocol):
                     await self._lost.wait()
             except TimeoutError:
                 self._transport.abort()
-                launch.kill(pid)
+                if pid is not None:
+                    send_signal(pid, signal.SIGKILL)
         if self._process is not None and keep:
             self._process.returncode = 0  # it stays, so `Popen` must not warn that it still runs
         elif self._process is not None:

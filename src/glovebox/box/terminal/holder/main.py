@@ -233,8 +233,8 @@ class Holder:
             terminal.relatives = relatives
             terminal.source.hang_up()
             if not gone:
-                process_tree.signal(terminal.source.pid, signals.SIGHUP)
-                process_tree.signal(terminal.source.pid, signals.SIGCONT)
+                processes.send_signal(terminal.source.pid, signals.SIGHUP)
+                processes.send_signal(terminal.source.pid, signals.SIGCONT)
             terminal.deadline = time.monotonic() + (0 if gone else _GRACE)
             if not gone and not isinstance(terminal.source, Pty):
                 self._await_end(terminal)

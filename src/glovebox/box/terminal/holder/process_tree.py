@@ -37,14 +37,6 @@ def reap() -> list[tuple[int, int]]:
         ended.append((pid, status))
 
 
-def signal(pid: int, number: int) -> None:
-    """Send a signal to a process that may be gone."""
-    try:
-        os.kill(pid, number)
-    except (ProcessLookupError, PermissionError):
-        pass
-
-
 def families(shells: list[tuple[int, str, bool]]) -> list[list[Process]]:
     """The processes of shells: in each one's session, its descendants, and those with its mark.
 
