@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _SIGKILL = 9
+#: Options of `prctl`.
+PR_SET_PDEATHSIG = 1
+PR_SET_CHILD_SUBREAPER = 36
 _PIECE = 16_384
 
 
@@ -225,3 +228,13 @@ def send_signal(pid: int, number: int) -> bool:
     except (ProcessLookupError, PermissionError):
         return False
     return True
+
+
+def prctl(option: int, value: int) -> None:
+    """Set an attribute of this process, where the system has it."""
+    try:
+        import ctypes
+
+        ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
+    except (ImportError, OSError, AttributeError):
+        pass

@@ -392,7 +392,8 @@ def main() -> None:
         return
     directory, secret, patience, keep, kind, program = orders
     _detach(directory)
-    process_tree.adopt_orphans()
+    # Descendants that lose their parent become children of this process, which finds them then.
+    processes.prctl(processes.PR_SET_CHILD_SUBREAPER, 1)
     close = None
     open_source: Callable[[ShellSpec], ShellTerminal] = Pty
     if kind == "tmux":
