@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _SIGKILL = 9
+#: Options of `prctl`.
+PR_SET_PDEATHSIG = 1
+PR_SET_CHILD_SUBREAPER = 36
 _PIECE = 16_384
 
 
@@ -215,7 +218,23 @@ def alive(processes: Iterable[Process]) -> list[Process]:
 def kill(processes: Iterable[Process]) -> None:
     """Send SIGKILL to those of some processes that still run."""
     for process in alive(processes):
-        try:
-            os.kill(process.pid, _SIGKILL)
-        except (ProcessLookupError, PermissionError):
-            continue
+        send_signal(process.pid, _SIGKILL)
+
+
+def send_signal(pid: int, number: int) -> bool:
+    """Send a signal to a process, or to a group if negative; whether it exists and may be signalled."""
+    try:
+        os.kill(pid, number)
+    except (ProcessLookupError, PermissionError):
+        return False
+    return True
+
+
+def prctl(option: int, value: int) -> None:
+    """Set an attribute of this process, where the system has it."""
+    try:
+        import ctypes
+
+        ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
+    except (ImportError, OSError, AttributeError):
+        pass

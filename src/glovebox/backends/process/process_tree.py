@@ -48,8 +48,7 @@ def signal_all(known: Iterable[Known], number: int) -> None:
     """Send a signal to processes, unless they have ended."""
     for process in known:
         if is_running(process):
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(process.pid, number)
+            processes.send_signal(process.pid, number)
 
 
 def _identify(members: list[Process]) -> list[Known]:

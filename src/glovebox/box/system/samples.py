@@ -122,11 +122,11 @@ def _processes(before: Baseline, now: Baseline, top: int, memory: int) -> BoxPro
         count=len(now.members),
         rss=sum(process.resident for process in now.members.values()),
         cpu_percent=_total_percent(before, now),
-        top=[_described(process, used[process.pid], now.uptime_ticks) for process in largest],
+        top=[_describe(process, used[process.pid], now.uptime_ticks) for process in largest],
     )
 
 
-def _described(process: Process, percent: float, uptime_ticks: float) -> ProcessUse:
+def _describe(process: Process, percent: float, uptime_ticks: float) -> ProcessUse:
     return ProcessUse(
         pid=process.pid,
         parent=process.parent,

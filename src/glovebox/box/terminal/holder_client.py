@@ -7,6 +7,7 @@ import contextlib
 import logging
 import os
 import secrets
+import signal
 import socket
 import subprocess
 from typing import Protocol
@@ -19,6 +20,7 @@ from glovebox.box.terminal.holder.wire import ShellSpec
 from glovebox.box.terminal.output.log import PIECE, LogFiles
 from glovebox.box.threads import Threads
 from glovebox.errors import OutputGone, StartupError
+from glovebox.linux.processes import send_signal
 
 log = logging.getLogger(__name__)
 
@@ -235,7 +237,7 @@ class HolderClient(asyncio.Protocol):
             if self._transport is None:
                 await self._meet(await self._threads.run(self._start))
         number = secrets.randbits(32)
-        files = await self._threads.run(LogFiles.found, directory)
+        files = await self._threads.run(LogFiles.find, directory)
         channel = HeldChannel(self, number, spec.name, receiver, files, files.end)
         self._channels[number] = channel
         self.send(wire.OPEN, number, wire.pack_open(directory, scratch, spec))
@@ -278,7 +280,8 @@ class HolderClient(asyncio.Protocol):
                     await self._lost.wait()
             except TimeoutError:
                 self._transport.abort()
-                launch.kill(pid)
+                if pid is not None:
+                    send_signal(pid, signal.SIGKILL)
         if self._process is not None and keep:
             self._process.returncode = 0  # it stays, so `Popen` must not warn that it still runs
         elif self._process is not None:

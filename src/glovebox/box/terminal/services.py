@@ -20,6 +20,7 @@ from glovebox.box.terminal.survival.state_directory import StateDirectory
 from glovebox.box.threads import Threads
 from glovebox.errors import OutputGone
 from glovebox.json_codec import json_decoder
+from glovebox.linux.processes import send_signal
 from glovebox.protocol.base import Message
 from glovebox.state_files import read_document, write_document
 
@@ -71,8 +72,7 @@ class KeptProcess:
 
     def signal(self, number: int) -> None:
         if self.pid and not self.exited.done():
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(self.pid, number)
+            send_signal(-self.pid, number)
 
     async def printed(self, most: int = 4096) -> str:
         """The last bytes of its output, as text."""

@@ -99,7 +99,7 @@ def test_another_shell_goes_on_where_the_one_before_ended(directory: Path) -> No
     third = Log(str(directory), KEEP)
     assert third.end == SEGMENT + 110
     third.close()
-    assert LogFiles.found(str(directory)).end == SEGMENT + 110
+    assert LogFiles.find(str(directory)).end == SEGMENT + 110
 
 
 def test_a_shell_that_said_nothing_leaves_nothing(directory: Path) -> None:

@@ -123,10 +123,3 @@ def wait_for(process: subprocess.Popen[bytes]) -> None:
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
-
-
-def kill(pid: int | None) -> None:
-    """End a holder that does not answer."""
-    if pid is not None:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)

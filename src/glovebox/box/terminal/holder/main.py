@@ -233,8 +233,8 @@ class Holder:
             terminal.relatives = relatives
             terminal.source.hang_up()
             if not gone:
-                process_tree.signal(terminal.source.pid, signals.SIGHUP)
-                process_tree.signal(terminal.source.pid, signals.SIGCONT)
+                processes.send_signal(terminal.source.pid, signals.SIGHUP)
+                processes.send_signal(terminal.source.pid, signals.SIGCONT)
             terminal.deadline = time.monotonic() + (0 if gone else _GRACE)
             if not gone and not isinstance(terminal.source, Pty):
                 self._await_end(terminal)
@@ -392,7 +392,8 @@ def main() -> None:
         return
     directory, secret, patience, keep, kind, program = orders
     _detach(directory)
-    process_tree.adopt_orphans()
+    # Descendants that lose their parent become children of this process, which finds them then.
+    processes.prctl(processes.PR_SET_CHILD_SUBREAPER, 1)
     close = None
     open_source: Callable[[ShellSpec], ShellTerminal] = Pty
     if kind == "tmux":

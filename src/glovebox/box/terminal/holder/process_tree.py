@@ -9,19 +9,8 @@ from glovebox.linux.processes import Process, ProcessTable
 
 #: The variable with the name of the shell a process belongs to; it stays when a process leaves its session.
 MARK = "GLOVEBOX_SESSION"
-_PR_SET_CHILD_SUBREAPER = 36
 #: How often to search for processes that forked while others were being killed.
 _ROUNDS = 20
-
-
-def adopt_orphans() -> None:
-    """Become the parent of descendants that lose theirs, so that they can be found. Linux only."""
-    try:
-        import ctypes
-
-        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    except (ImportError, OSError, AttributeError):  # a system without it keeps its orphans
-        pass
 
 
 def reap() -> list[tuple[int, int]]:
@@ -35,14 +24,6 @@ def reap() -> list[tuple[int, int]]:
         if not pid:
             return ended
         ended.append((pid, status))
-
-
-def signal(pid: int, number: int) -> None:
-    """Send a signal to a process that may be gone."""
-    try:
-        os.kill(pid, number)
-    except (ProcessLookupError, PermissionError):
-        pass
 
 
 def families(shells: list[tuple[int, str, bool]]) -> list[list[Process]]:

@@ -15,6 +15,7 @@ from glovebox.box.terminal.holder import control_mode
 from glovebox.box.terminal.holder.control_mode import ControlMode, Marks
 from glovebox.box.terminal.holder.lean import signals
 from glovebox.box.terminal.holder.wire import ShellSpec
+from glovebox.linux import processes
 
 _READ_SIZE = 65_536
 #: Bytes read at a time; other terminals have their turn after that.
@@ -30,7 +31,6 @@ _ENVIRONMENT = {
     b"PATH": b"/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
     b"LC_CTYPE": b"C.UTF-8",
 }
-_PR_SET_PDEATHSIG = 1
 #: tmux disconnects clients that are minutes behind, or skips output; this makes it weeks.
 _UNHURRIED = "pause-after=4000000"
 #: Executes the keeper, with values that tmux has put in the environment.
@@ -303,22 +303,13 @@ def _spawn(command: list[str], stdin: int, stdout: int) -> int:
         os.setsid()
         for theirs, ours in ((stdin, 0), (stdout, 1), (stdout, 2)):
             os.dup2(theirs, ours)
-        _end_with_parent(parent)
+        # Elsewhere than on Linux, a client sees that its pipe is closed.
+        processes.prctl(processes.PR_SET_PDEATHSIG, signals.SIGKILL)
+        if os.getppid() != parent:
+            os._exit(1)
         control_mode.execute([os.fsencode(word) for word in command], _ENVIRONMENT)
 
     return control_mode.spawn(run, command[0])
-
-
-def _end_with_parent(parent: int) -> None:
-    """Be killed when the parent dies. Linux only; elsewhere a client sees that its pipe is closed."""
-    try:
-        import ctypes
-
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signals.SIGKILL), 0, 0, 0)
-    except (ImportError, OSError, AttributeError):
-        return
-    if os.getppid() != parent:
-        os._exit(1)
 
 
 def _readable(descriptor: int, deadline: float) -> bool:

@@ -12,7 +12,14 @@ import msgspec
 from glovebox.box.terminal.inspection.usage import CommandProcesses, CommandUsage
 from glovebox.linux import processes, tty
 from glovebox.linux.limits import FileSizeLimit
-from glovebox.linux.processes import TICKS_PER_SECOND, Process, ProcessTable, read_file, size_field
+from glovebox.linux.processes import (
+    TICKS_PER_SECOND,
+    Process,
+    ProcessTable,
+    read_file,
+    send_signal,
+    size_field,
+)
 from glovebox.protocol.terminal import Limits
 
 #: How long processes may take to die.
@@ -137,14 +144,14 @@ class Warden:
         # A shell at its prompt is left alone: it would take the interrupt for one of the next command.
         interrupt = not _at_prompt(sight.shell)
         if interrupt:
-            _signal(self._pid, signal.SIGSTOP)
-            _signal(self._pid, signal.SIGINT)
+            send_signal(self._pid, signal.SIGSTOP)
+            send_signal(self._pid, signal.SIGINT)
             _await_stop(self._pid)
         try:
             _kill(command)
         finally:
             if interrupt:
-                _signal(self._pid, signal.SIGCONT)
+                send_signal(self._pid, signal.SIGCONT)
         now = processes.read(self._pid)
         self._interrupted_at = now.ticks if now else 0
 
@@ -161,7 +168,8 @@ def _kill(command: CommandProcesses) -> None:
     until = time.monotonic() + _PATIENCE
     stopped: set[tuple[int, int]] = set()
     while (sight := command.look()) and time.monotonic() < until:
-        alive = [process for process in sight.alive if _signal(process.pid, 0)]
+        # Processes of other users, say `sudo`, cannot be signalled.
+        alive = [process for process in sight.alive if send_signal(process.pid, 0)]
         if not alive:
             break
         fresh = [process for process in alive if process.key not in stopped]
@@ -177,19 +185,10 @@ def _signal_all(members: list[Process], shell: Process, number: int) -> None:
     # 0 stands for a group of another namespace, and means our own to the kernel.
     shared = {0, 1, shell.group, os.getpgrp()}
     for group in {process.group for process in members} - shared:
-        _signal(-group, number)
+        send_signal(-group, number)
     for process in members:
         if process.group in shared:
-            _signal(process.pid, number)
-
-
-def _signal(pid: int, number: int) -> bool:
-    """Send a signal; whether that was possible. It is not for processes of other users, say `sudo`."""
-    try:
-        os.kill(pid, number)
-    except (ProcessLookupError, PermissionError):
-        return False
-    return True
+            send_signal(process.pid, number)
 
 
 def _at_prompt(shell: Process) -> bool:

@@ -157,7 +157,7 @@ class _Source:
                 held.clear()
             held += block[cut:]
             if len(held) > 2 * self._room:
-                held = bytearray(_shrunk(bytes(held), self._room))
+                held = bytearray(_shrink(bytes(held), self._room))
         if held:
             self.lines += 1
             yield plain(bytes(held + b"\n"))
@@ -169,7 +169,7 @@ class _Source:
         return "\n".join(render(bytes(self._raw), rows=ROWS, columns=COLUMNS)).strip()
 
 
-def _shrunk(line: bytes, room: int) -> bytes:
+def _shrink(line: bytes, room: int) -> bytes:
     """A shorter form of an unfinished line: its visible part, or its beginning and end."""
     line = without_colours(line)
     written, _, over_it = line.rpartition(b"\r")

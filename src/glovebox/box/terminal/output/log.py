@@ -25,7 +25,7 @@ class LogFiles:
         self.end = 0
 
     @classmethod
-    def found(cls, directory: str, known: int = 0) -> LogFiles:
+    def find(cls, directory: str, known: int = 0) -> LogFiles:
         """The log of a session whose shell has ended. Blocks.
 
         `known` is the last known end of the log. If the files end before that, new output begins there, so

@@ -57,7 +57,7 @@ async def restore_sessions(
         mine = held.get(story.identity.number) if story.identity else None
         delivery = await _delivery(story, group, threads) if mine is not None else None
         known = story.log_end if delivery is None else 0  # the holder knows the end of a live log
-        session.shell.log = await threads.run(LogFiles.found, session.shell.log_directory, known)
+        session.shell.log = await threads.run(LogFiles.find, session.shell.log_directory, known)
         restore_commands(session, story)
         if mine is not None and delivery is not None:
             del held[mine.number]
@@ -198,7 +198,7 @@ async def restore_without_shell(session: Session[BashShell], story: Story, threa
 
 def _search_log(directory: str, began: Began) -> tuple[list[tuple[int, int]], EndReport | None]:
     """The extents of a command's output in the log of a shell that has ended, and its report. Blocks."""
-    files = LogFiles.found(directory)
+    files = LogFiles.find(directory)
     parser = MarkParser()
     extents: list[tuple[int, int]] = []
     begun = False
