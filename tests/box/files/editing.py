@@ -15,7 +15,7 @@ from glovebox.box.events import EventLog
 from glovebox.box.executor import Executor
 from glovebox.box.files.actions.content import FileActions
 from glovebox.box.files.disk.local_files import LocalFiles
-from glovebox.box.machine import complete
+from glovebox.box.files.machine import complete
 from glovebox.box.threads import Threads
 from glovebox.protocol.actions import FileEditAction, FileReadAction, FileWriteAction
 from glovebox.protocol.observations import (

@@ -15,7 +15,7 @@ WRITER = """
 import itertools, sys
 from glovebox.box.files.editor.editor import Editor, EditorCommand
 from glovebox.box.files.disk.local_files import LocalFiles
-from glovebox.box.machine import complete
+from glovebox.box.files.machine import complete
 from tests.box.files.editing import write_file
 
 path, editor = sys.argv[1], Editor(LocalFiles())

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from glovebox.box.files.disk.local_files import LocalFiles
 from glovebox.box.files.editor.editor import Editor, EditorCommand
 from glovebox.box.files.editor.messages import TEXT_NOTICE, EditorError
-from glovebox.box.machine import complete
+from glovebox.box.files.machine import complete
 from glovebox.errors import ActionError
 from glovebox.protocol.observations import FileEditObservation, FileReadObservation
 from tests.box.files.editing import Files, data_of, files_in, leftovers, put, text_of

@@ -10,7 +10,7 @@ from glovebox.box.files.disk.paths import list_tree
 from glovebox.box.files.editor import text
 from glovebox.box.files.editor.messages import CLIP_AT, DIRECTORY_NOTICE, EditorError
 from glovebox.box.files.editor.text import directory, render
-from glovebox.box.machine import TreeEntry
+from glovebox.box.files.machine import TreeEntry
 
 
 def view_directory(path: str) -> str:

@@ -15,7 +15,7 @@ from glovebox.box.executor import Executor
 from glovebox.box.files.actions.content import FileActions
 from glovebox.box.files.actions.paths import PathActions
 from glovebox.box.files.disk.local_files import LocalFiles
-from glovebox.box.machine import Files
+from glovebox.box.files.machine import Files
 from glovebox.box.threads import Threads
 from glovebox.hub.window.files import WindowFiles
 from glovebox.protocol.actions import FileEditAction, FileReadAction, FileWriteAction

@@ -25,7 +25,7 @@ from glovebox.box.files.disk.path_errors import (
     shown,
     too_large,
 )
-from glovebox.box.machine import FileHandle, PathKind, Tree, complete
+from glovebox.box.files.machine import FileHandle, PathKind, Tree, complete
 
 if TYPE_CHECKING:  # the editor is also used in kernels, whose Python need not have what messages are made of
     from glovebox.box.threads import Threads

@@ -18,7 +18,7 @@ from collections.abc import Callable
 
 from glovebox.box.files.disk.atomic import NOREPLACE, renameat2
 from glovebox.box.files.disk.path_errors import FileActionError, no_directory, refusal, shell_inside, shown
-from glovebox.box.machine import Tree, TreeEntry
+from glovebox.box.files.machine import Tree, TreeEntry
 
 #: Errors of systems and file systems that do not know a way of moving.
 _UNSUPPORTED = frozenset({errno.ENOSYS, errno.EINVAL, errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK})

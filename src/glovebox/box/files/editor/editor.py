@@ -13,7 +13,7 @@ from glovebox.box.files.disk.path_errors import ChangedMeanwhile, FileActionErro
 from glovebox.box.files.editor import convert, messages, text
 from glovebox.box.files.editor.history import KEEP_BYTES, History
 from glovebox.box.files.editor.messages import BinaryFile, EditorError, MissingPath
-from glovebox.box.machine import FileHandle, Files, PathKind
+from glovebox.box.files.machine import FileHandle, Files, PathKind
 
 P = ParamSpec("P")
 T = TypeVar("T")

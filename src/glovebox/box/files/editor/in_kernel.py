@@ -18,7 +18,7 @@ from typing import NamedTuple
 from glovebox.box.files.disk.local_files import LocalFiles
 from glovebox.box.files.editor.editor import Edited, Editor, EditorCommand
 from glovebox.box.files.editor.messages import EditorError, invalid, line_number
-from glovebox.box.machine import complete
+from glovebox.box.files.machine import complete
 
 #: The last sentence after a change begins with this; problems are inserted before it.
 _ADVICE = "Review the changes"

@@ -19,7 +19,7 @@ from glovebox.box.files.editor.messages import (
     EditorError,
     invalid,
 )
-from glovebox.box.machine import Tree, TreeEntry
+from glovebox.box.files.machine import Tree, TreeEntry
 
 #: How many lines around a change are shown.
 CONTEXT = 4
