@@ -13,7 +13,7 @@ from glovebox import settings
 from glovebox.box.box import Box
 from glovebox.box.events import EventLog
 from glovebox.box.executor import Call, Executor
-from glovebox.box.shell import Shell
+from glovebox.box.shell import MainShell
 from glovebox.box.startup import Startup
 from glovebox.box.tools import Toolbox, ToolSource, session_of
 from glovebox.errors import McpError, UnknownTool
@@ -272,7 +272,7 @@ def test_what_an_action_has_to_itself() -> None:
 class Elsewhere:
     """A source of tools: what a box has when MCP servers are routed."""
 
-    shell: Shell | None = None
+    shell: MainShell | None = None
 
     def __init__(self, *names: str, broken: bool = False) -> None:
         self._names = names

@@ -11,7 +11,7 @@ import msgspec
 from glovebox.box.events import EventLog
 from glovebox.box.executor import Handler, Observer
 from glovebox.box.services import Keeper, Launched, ServiceProcess
-from glovebox.box.shell import Outputs, Shell
+from glovebox.box.shell import MainShell, Outputs
 from glovebox.box.startup import Startup
 from glovebox.box.supervised import describe_exit, keep_process, spawn
 from glovebox.box.threads import Threads
@@ -64,7 +64,7 @@ class Services(msgspec.Struct):
     identity: Identity | None = None
     #: For blocking work with its rights; without a sandbox user, the same as `threads`.
     user_threads: Threads | None = None
-    shell: Shell | None = None
+    shell: MainShell | None = None
     keeper: Keeper | None = None
     outputs: Outputs | None = None
     #: Where tools of MCP servers come from.
@@ -98,7 +98,7 @@ class Context:
         return self.services.user_threads or self.services.threads
 
     @property
-    def shell(self) -> Shell:
+    def shell(self) -> MainShell:
         """The main shell.
 
         Raises:

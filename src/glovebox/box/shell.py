@@ -8,7 +8,7 @@ from typing import Protocol
 from glovebox.protocol.events import Output
 
 
-class Shell(Protocol):
+class MainShell(Protocol):
     """The persistent shell, as seen from outside the terminal."""
 
     @property

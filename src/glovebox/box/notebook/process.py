@@ -19,7 +19,7 @@ from glovebox.box.notebook.kernelspecs import Spec
 from glovebox.box.notebook.messages import Incoming, describe_status
 from glovebox.box.notebook.wire import ConnectionInfo, Wire
 from glovebox.box.services import Keeper, ServiceProcess
-from glovebox.box.shell import Shell
+from glovebox.box.shell import MainShell
 from glovebox.box.supervised import keep_process, until_ready
 from glovebox.box.threads import Threads
 from glovebox.errors import NotebookError
@@ -54,7 +54,7 @@ class KernelContext:
     """What all kernels of a box share."""
 
     keeper: Keeper
-    shell: Shell
+    shell: MainShell
     events: EventLog
     threads: Threads
     oom: OomWatch

@@ -29,7 +29,7 @@ from glovebox.box.files.disk.path_errors import (
 from glovebox.box.files.disk.paths import DEPTH
 from glovebox.box.files.editor.editor import ATTEMPTS
 from glovebox.box.machine import FileHandle, PathKind, Tree, TreeEntry
-from glovebox.box.shell import Shell
+from glovebox.box.shell import MainShell
 from glovebox.box.threads import Threads
 from glovebox.hub.window_client import Hands, OrderRefused
 from glovebox.protocol.base import Observation
@@ -317,7 +317,7 @@ def _error(number: int, path: str) -> OSError:
 
 
 async def attempted(
-    shell: Shell, attempt: Callable[[bool], Awaitable[ObservationT]], timeout: float | None
+    shell: MainShell, attempt: Callable[[bool], Awaitable[ObservationT]], timeout: float | None
 ) -> ObservationT | ErrorObservation:
     """As `answered`, for orders to a window: its refusals are answered with their ids."""
 

@@ -16,7 +16,7 @@ from glovebox.box.files.editor.editor import Editor, EditorCommand, retry_change
 from glovebox.box.files.editor.history import KEEP_BYTES
 from glovebox.box.files.editor.messages import BinaryFile, EditorError, MissingPath, line_number
 from glovebox.box.machine import FileHandle, Files
-from glovebox.box.shell import Shell
+from glovebox.box.shell import MainShell
 from glovebox.errors import ActionError
 from glovebox.protocol.actions import FileEditAction, FileReadAction, FileWriteAction
 from glovebox.protocol.observations import (
@@ -60,7 +60,7 @@ class FileActions:
         self,
         files: Files,
         *,
-        shell: Shell,
+        shell: MainShell,
         workspace: Callable[[], str],
         max_read_bytes: int = MAX_BYTES,
         history_bytes: int = KEEP_BYTES,

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from glovebox.box.executor import Call, Handler
 from glovebox.box.files.disk.path_errors import FileActionError, no_directory, refusal, shown
 from glovebox.box.machine import Files, PathKind
-from glovebox.box.shell import Shell
+from glovebox.box.shell import MainShell
 from glovebox.protocol.base import Observation
 from glovebox.protocol.files import (
     DeleteAction,
@@ -30,7 +30,7 @@ ObservationT = TypeVar("ObservationT", bound=Observation)
 
 
 async def answered(
-    shell: Shell, attempt: Callable[[bool], Awaitable[ObservationT]], timeout: float | None
+    shell: MainShell, attempt: Callable[[bool], Awaitable[ObservationT]], timeout: float | None
 ) -> ObservationT | ErrorObservation:
     """Try, and when something is not found try once more after the shell has settled.
 
@@ -56,7 +56,7 @@ class PathActions:
     Like reading and writing, these actions do not wait for the shell unless something is missing.
     """
 
-    def __init__(self, files: Files, *, shell: Shell) -> None:
+    def __init__(self, files: Files, *, shell: MainShell) -> None:
         self._files = files
         self._shell = shell
 

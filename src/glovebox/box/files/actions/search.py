@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from glovebox.box.credentials import Identity, own_rights
 from glovebox.box.executor import Call, Handler
 from glovebox.box.files.actions.paths import answered
-from glovebox.box.shell import Shell
+from glovebox.box.shell import MainShell
 from glovebox.box.threads import Threads
 from glovebox.protocol.files import GlobAction, GlobObservation, GrepAction, GrepObservation
 from glovebox.protocol.observations import ErrorObservation
@@ -30,7 +30,7 @@ class SearchActions:
     `identity` is the user that ripgrep runs as, if that is not the server's.
     """
 
-    def __init__(self, *, shell: Shell, threads: Threads, identity: Identity | None = None) -> None:
+    def __init__(self, *, shell: MainShell, threads: Threads, identity: Identity | None = None) -> None:
         self._shell = shell
         self._threads = threads
         self._identity = identity

@@ -17,7 +17,7 @@ from glovebox.box.events import EventLog
 from glovebox.box.mcp.http_transport import Audience, ChangingServer
 from glovebox.box.mcp.server.resources import WorkspaceResources, valid
 from glovebox.box.plugin import Services
-from glovebox.box.shell import Outputs, Shell
+from glovebox.box.shell import MainShell, Outputs
 from glovebox.box.supervised import spawn
 from glovebox.box.tools import Toolbox
 from glovebox.errors import CommandEnded, NoSuchCommand, OutputGone
@@ -159,7 +159,7 @@ class InterruptibleShell(Protocol):
         """
 
 
-async def end_action(shell: Shell | None, action_id: str, running: asyncio.Future[Any]) -> None:
+async def end_action(shell: MainShell | None, action_id: str, running: asyncio.Future[Any]) -> None:
     """End an action whose client has cancelled it.
 
     A command that it began is interrupted and awaited, so that the shell is free for the next one. An
@@ -178,7 +178,7 @@ async def end_action(shell: Shell | None, action_id: str, running: asyncio.Futur
         running.cancel()
 
 
-def _command(shell: Shell | None, action_id: str) -> Signalled | None:
+def _command(shell: MainShell | None, action_id: str) -> Signalled | None:
     try:
         return shell.command(action_id) if isinstance(shell, InterruptibleShell) else None
     except NoSuchCommand:
