@@ -13,7 +13,7 @@ from glovebox import settings
 from glovebox.box.box import Box
 from glovebox.box.events import EventLog
 from glovebox.box.executor import Call, Executor
-from glovebox.box.shell import MainShell
+from glovebox.box.machine import MainShell
 from glovebox.box.startup import Startup
 from glovebox.box.tools import Toolbox, ToolSource, session_of
 from glovebox.errors import McpError, UnknownTool

@@ -16,11 +16,11 @@ import pytest
 from glovebox.box.events import EventLog
 from glovebox.box.mcp import config
 from glovebox.box.notebook.supervisor import KernelState
-from glovebox.box.replays import Replays
 from glovebox.box.terminal.commands import RunningCommand
 from glovebox.box.terminal.manager import Terminal
 from glovebox.box.threads import Threads
 from glovebox.errors import NoSuchCommand, OutputGone
+from glovebox.server.replays import Replays
 from glovebox.settings import current_user
 from tests.support.running import wait_until
 from tests.survival.damage import damage

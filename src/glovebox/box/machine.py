@@ -7,15 +7,16 @@ action of them in one thread. Those of a VS Code window wait for its answers on 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, ParamSpec, Protocol, Self, TypeVar
 
-if TYPE_CHECKING:  # the editor is also used in kernels, whose Python need not have what messages are made of
+if TYPE_CHECKING:
     from glovebox.box.terminal.commands import RunningCommand, ShellEnd
     from glovebox.box.terminal.output.log import LogFiles
     from glovebox.box.terminal.shell.integration import EndReport
+    from glovebox.protocol.events import Output
     from glovebox.protocol.files import StatObservation
     from glovebox.protocol.terminal import Limits
 
@@ -216,3 +217,26 @@ class Shell(Protocol):
 
     async def close(self) -> None:
         """Let go of it. What runs in it has ended for the session when this returns."""
+
+
+class MainShell(Protocol):
+    """The persistent shell, as seen from outside the terminal."""
+
+    @property
+    def cwd(self) -> str:
+        """The shell's current directory, which relative paths start from."""
+
+    async def settled(self) -> None:
+        """Wait until every command that was accepted before now has been answered."""
+
+
+class Outputs(Protocol):
+    """The output of commands, for readers that were too slow for its events."""
+
+    def reread(self, command_id: str, start: int, end: int) -> AsyncGenerator[Output, None]:
+        """The text of some bytes of a command's output, in pieces.
+
+        Raises:
+            NoSuchCommand: it is forgotten.
+            OutputGone: the log does not reach back so far.
+        """

@@ -10,8 +10,8 @@ import msgspec
 
 from glovebox.box.events import EventLog
 from glovebox.box.executor import Handler, Observer
+from glovebox.box.machine import MainShell, Outputs
 from glovebox.box.services import Keeper, Launched, ServiceProcess
-from glovebox.box.shell import MainShell, Outputs
 from glovebox.box.startup import Startup
 from glovebox.box.supervised import describe_exit, keep_process, spawn
 from glovebox.box.threads import Threads

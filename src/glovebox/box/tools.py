@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from glovebox.box.executor import Executor
-from glovebox.box.shell import MainShell
+from glovebox.box.machine import MainShell
 from glovebox.errors import GloveboxError, SessionExists, UnknownTool
 from glovebox.protocol.actions import (
     BrowseInteractiveAction,

@@ -16,7 +16,6 @@ from starlette.responses import Response
 
 from glovebox.box.box import Box
 from glovebox.box.executor import Call
-from glovebox.box.replays import ActionAnswer, KeyedAction, Replays
 from glovebox.errors import GloveboxError, Interrupted, KeyReused, RequestError, TooDeep
 from glovebox.http.requests import check_depth, decode_json
 from glovebox.http.responses import (
@@ -32,6 +31,7 @@ from glovebox.json_codec import json_decoder
 from glovebox.protocol.base import Action, Message
 from glovebox.protocol.openhands import Refusal, encode_observation
 from glovebox.protocol.terminal import CommandInfo
+from glovebox.server.replays import ActionAnswer, KeyedAction, Replays
 from glovebox.server.tools import called_action
 
 _INTERRUPTED = (

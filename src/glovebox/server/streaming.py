@@ -12,7 +12,6 @@ from starlette.responses import Response
 from glovebox import tracing
 from glovebox.box.box import Box
 from glovebox.box.events import EventLog
-from glovebox.box.replays import ActionAnswer
 from glovebox.errors import KeyReused, NoSuchCommand, OutputGone
 from glovebox.http.endpoints import Endpoint, Parameter, Reply
 from glovebox.http.responses import ErrorBody, action_failed
@@ -34,6 +33,7 @@ from glovebox.protocol.events import (
     Started,
 )
 from glovebox.server.execute import Executions, Running, decode_asked
+from glovebox.server.replays import ActionAnswer
 
 #: A client that is behind by more characters gets the rest from the log, in larger pieces.
 _MOST_WAITING = 262_144

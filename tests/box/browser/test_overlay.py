@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image, ImageChops
 
-from glovebox.box.browser.worker.page.overlay import ElementMark, draw_marks
+from glovebox.box.browser.worker.page.observer import ElementMark, draw_marks
 
 _browsergym: Any = import_module("browsergym.utils.obs")
 _numpy: Any = import_module("numpy")

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from glovebox.box.events import EventLog
+from glovebox.box.machine import MainShell
 from glovebox.box.notebook import kernelspecs
 from glovebox.box.notebook.kernelspecs import Spec
 from glovebox.box.notebook.messages import Incoming, describe_status
 from glovebox.box.notebook.wire import ConnectionInfo, Wire
 from glovebox.box.services import Keeper, ServiceProcess
-from glovebox.box.shell import MainShell
 from glovebox.box.supervised import keep_process, until_ready
 from glovebox.box.threads import Threads
 from glovebox.errors import NotebookError

@@ -24,7 +24,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 
 class SessionTable(ABC, Generic[ShellT]):
-    """A table of sessions; subclasses open them. It is also the `Shell` of `box/shell.py`."""
+    """A table of sessions; subclasses open them. It is also the `Shell` of `box/machine.py`."""
 
     def __init__(self, *, no_change_timeout: float, events: EventLog, threads: Threads) -> None:
         self._no_change_timeout = no_change_timeout

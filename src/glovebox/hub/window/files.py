@@ -28,8 +28,7 @@ from glovebox.box.files.disk.path_errors import (
 )
 from glovebox.box.files.disk.paths import DEPTH
 from glovebox.box.files.editor.editor import ATTEMPTS
-from glovebox.box.machine import FileHandle, PathKind, Tree, TreeEntry
-from glovebox.box.shell import MainShell
+from glovebox.box.machine import FileHandle, MainShell, PathKind, Tree, TreeEntry
 from glovebox.box.threads import Threads
 from glovebox.hub.window_client import Hands, OrderRefused
 from glovebox.protocol.base import Observation

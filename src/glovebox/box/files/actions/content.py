@@ -15,8 +15,7 @@ from glovebox.box.files.editor.diff import unified
 from glovebox.box.files.editor.editor import Editor, EditorCommand, retry_changed
 from glovebox.box.files.editor.history import KEEP_BYTES
 from glovebox.box.files.editor.messages import BinaryFile, EditorError, MissingPath, line_number
-from glovebox.box.machine import FileHandle, Files
-from glovebox.box.shell import MainShell
+from glovebox.box.machine import FileHandle, Files, MainShell
 from glovebox.errors import ActionError
 from glovebox.protocol.actions import FileEditAction, FileReadAction, FileWriteAction
 from glovebox.protocol.observations import (

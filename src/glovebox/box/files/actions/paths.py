@@ -11,8 +11,7 @@ from typing import Any, TypeVar
 
 from glovebox.box.executor import Call, Handler
 from glovebox.box.files.disk.path_errors import FileActionError, no_directory, refusal, shown
-from glovebox.box.machine import Files, PathKind
-from glovebox.box.shell import MainShell
+from glovebox.box.machine import Files, MainShell, PathKind
 from glovebox.protocol.base import Observation
 from glovebox.protocol.files import (
     DeleteAction,

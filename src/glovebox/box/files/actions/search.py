@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from glovebox.box.credentials import Identity, own_rights
 from glovebox.box.executor import Call, Handler
 from glovebox.box.files.actions.paths import answered
-from glovebox.box.shell import MainShell
+from glovebox.box.machine import MainShell
 from glovebox.box.threads import Threads
 from glovebox.protocol.files import GlobAction, GlobObservation, GrepAction, GrepObservation
 from glovebox.protocol.observations import ErrorObservation

@@ -14,10 +14,10 @@ from mcp.server.lowlevel.server import Server
 
 from glovebox import __version__
 from glovebox.box.events import EventLog
+from glovebox.box.machine import MainShell, Outputs
 from glovebox.box.mcp.http_transport import Audience, ChangingServer
 from glovebox.box.mcp.server.resources import WorkspaceResources, valid
 from glovebox.box.plugin import Services
-from glovebox.box.shell import MainShell, Outputs
 from glovebox.box.supervised import spawn
 from glovebox.box.tools import Toolbox
 from glovebox.errors import CommandEnded, NoSuchCommand, OutputGone

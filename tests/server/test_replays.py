@@ -8,8 +8,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from glovebox.box.replays import ActionAnswer, Replays, Run
 from glovebox.errors import KeyReused
+from glovebox.server.replays import ActionAnswer, Replays, Run
 
 
 class Work:
