@@ -80,8 +80,9 @@ class Bash:
         """End the shell and what runs in it."""
         with contextlib.suppress(ProcessLookupError):
             # What runs in the foreground has a group of its own, and is hung up on as by a real terminal.
-            if self._terminal >= 0:
-                os.killpg(os.tcgetpgrp(self._terminal), signal.SIGHUP)
+            group = os.tcgetpgrp(self._terminal) if self._terminal >= 0 else 0
+            if group > 0:  # there is none once the shell has ended, and 0 would be the tests' own
+                os.killpg(group, signal.SIGHUP)
             os.kill(self._process.pid, signal.SIGHUP)
         try:
             await asyncio.wait_for(self._process.wait(), 2)

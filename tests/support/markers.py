@@ -19,10 +19,56 @@ PLACES = {
     "vscode": ("tests/vscode/", "tests/box/vscode/", "tests/extension/"),
     "browser": ("tests/box/browser/", "tests/server/test_viewer_browser.py"),
     "stress": ("tests/stress/", "tests/survival/", "tests/server/test_faults.py"),
-    "slow": ("tests/benchmarks/", "tests/contract/"),
+    "slow": (
+        "tests/backends/",
+        "tests/benchmarks/",
+        "tests/box/mcp/",
+        "tests/box/mcp_own/",
+        "tests/box/notebook/",
+        "tests/box/system/test_users.py",
+        "tests/box/telemetry/test_otel.py",
+        "tests/box/terminal/",
+        "tests/box/files/test_large.py",
+        "tests/cli/",
+        "tests/contract/",
+        "tests/hub/",
+        "tests/integrations/test_repository.py",
+        "tests/openhands/",
+        "tests/plugins/",
+        "tests/server/test_limits.py",
+        "tests/server/test_openapi.py",
+        "tests/server/test_secrets.py",
+        "tests/server/test_viewer",
+        "tests/test_json_codec.py",
+    ),
 }
+#: What is quick in a folder that is slow.
+QUICK = (
+    "tests/box/terminal/output/",
+    "tests/box/terminal/test_digest.py",
+    "tests/box/terminal/test_delivery.py",
+    "tests/box/terminal/test_journal.py",
+    "tests/box/terminal/test_named_sessions.py",
+    "tests/box/terminal/test_person.py",
+    "tests/box/terminal/test_rendering.py",
+    "tests/box/terminal/test_retention.py",
+    "tests/box/terminal/test_searching.py",
+    "tests/box/terminal/test_splitting.py",
+    "tests/cli/test_flags.py",
+    "tests/hub/test_link.py",
+    "tests/hub/test_registry.py",
+    "tests/hub/window/test_files.py",
+)
 #: Fixtures that start such a program.
 FIXTURES = {"engine": "engine", "desk": "vscode", "vscode_server": "vscode", "browser_box": "browser"}
+#: What takes long is begun first, so that no process is left with it when the others are done.
+LONG = (
+    *PLACES["stress"],
+    *PLACES["browser"],
+    *PLACES["vscode"],
+    "tests/benchmarks/",
+    "tests/contract/",
+)
 #: One process runs all tests of these: what they need is started in it only.
 TOGETHER = {"engine": PLACES["engine"], "vscode": ("tests/vscode/",)}
 
@@ -40,7 +86,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def markers(nodeid: str, fixtures: tuple[str, ...] | list[str] = ()) -> list[str]:
     """The markers of a test by its place and its fixtures."""
     used = {FIXTURES[name] for name in fixtures if name in FIXTURES}
-    return [name for name, places in PLACES.items() if name in used or nodeid.startswith(places)]
+    found = [name for name, places in PLACES.items() if name in used or nodeid.startswith(places)]
+    return [name for name in found if not (name == "slow" and nodeid.startswith(QUICK))]
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -62,5 +109,5 @@ def _group(nodeid: str) -> str:
 
 
 def _turn(nodeid: str) -> int:
-    turns = (TOGETHER["engine"], TOGETHER["vscode"], sum(PLACES.values(), ()))
+    turns = (TOGETHER["engine"], TOGETHER["vscode"], LONG)
     return next((turn for turn, places in enumerate(turns) if nodeid.startswith(places)), len(turns))

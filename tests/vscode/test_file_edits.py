@@ -41,15 +41,22 @@ def replace(agent: SyncRuntime, file: Path, old: str, new: str) -> str:
     return answer.error_id if isinstance(answer, ErrorObservation) else "done"
 
 
-@pytest.fixture(autouse=True)
-def _closed_editors(window: Window) -> Iterator[None]:
-    """Close all editors after a test."""
-    yield
+def close_editors(window: Window) -> None:
+    """Close all editors without saving."""
     if any(tab.endswith("*") for tab in window.tabs()):
         window.command("File: Revert File")
         wait_until(lambda: not any(tab.endswith("*") for tab in window.tabs()), what="reverted files")
-    window.command("View: Close All Editors")
-    wait_until(lambda: not window.tabs(), what="closed editors")
+    if window.tabs():
+        window.command("View: Close All Editors")
+        wait_until(lambda: not window.tabs(), what="closed editors")
+
+
+@pytest.fixture(autouse=True)
+def _closed_editors(window: Window) -> Iterator[None]:
+    """Begin without the editors of other tests, and leave none."""
+    close_editors(window)
+    yield
+    close_editors(window)
 
 
 def test_a_file_that_an_agent_writes_is_on_the_disk_and_shown(agent: SyncRuntime, window: Window) -> None:
