@@ -119,3 +119,10 @@ def test_links_between_pages_lead_somewhere(name: str) -> None:
 def test_the_ci_script_runs_the_test_command_of_the_readme() -> None:
     assert "\nmake test " in page("../README.md")
     assert (ROOT / ".ci" / "run").read_text(encoding="utf-8").rstrip().endswith("\nmake test")
+
+
+def test_markers_of_tests_name_places_that_are_there() -> None:
+    from tests.support.markers import PLACES, QUICK
+
+    for place in (*QUICK, *(place for places in PLACES.values() for place in places)):
+        assert list(ROOT.glob(f"{place}*" if not place.endswith("/") else place)), place
