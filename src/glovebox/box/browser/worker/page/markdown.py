@@ -1,445 +1,410 @@
-"""Markdown, written tag by tag and text by text, as agents know pages. No I/O.
+"""Writes the tags and texts of a document as Markdown. No I/O.
 
-Where blanks and marks go, and what is escaped, is what the contract's converter (html2text) makes of the same
-tags and texts, oddities included.
+The rules come from recorded pages and their texts: `tests/box/browser/page_texts.json`.
 """
 
 from __future__ import annotations
 
 import re
-import string
+from collections import Counter
 from collections.abc import Callable, Mapping
+from typing import ClassVar, NamedTuple
 
 _BLANKS = re.compile(r"\s+")
+#: A backslash that would escape the sign after it.
+_BACKSLASH = re.compile(r"\\(?=[\\`*_{}\[\]()#+\-.!])")
+#: The beginning of a line up to a sign that would start a list item or a rule: `1. a`, `+ a`, `- a`, `--`.
+_LINE_SIGN = re.compile(r"^([^\S\n]*(?:\d+(?=\.\s)|(?=\+\s)|(?=-[\s-])))", re.MULTILINE)
+_ADDRESS_SIGN = re.compile(r"[\\\[\]()]")
+_NUMBER = re.compile(r"\s*-?\d{1,9}\s*")
+#: No blank is put before these.
+_PUNCTUATION = ".,;:!?)]}"
+
+_EMPHASIS = {"b": "**", "strong": "**", "i": "_", "em": "_", "u": "_", "s": "~~", "del": "~~", "strike": "~~"}
+_HEADINGS = {f"h{level}": "#" * level + " " for level in range(1, 7)}
+_CODE = ("code", "tt", "kbd")
+_IGNORED = ("head", "style", "script")
+_HARD_BREAK = "  "
+_LINE, _PARAGRAPH = 1, 2
+
+_PRE_INDENT, _LIST_INDENT = 4, 2
+_BULLET_WIDTH, _NUMBER_WIDTH = 2, 3
+#: Deeper nesting does not make lines longer: a few tags would make a text of any length.
+_MOST_QUOTES, _MOST_INDENT = 100, 200
 
 
-class Listing:
-    """A list, and the number of its last item."""
-
-    def __init__(self, kind: str, number: int) -> None:
-        self.kind = kind
-        self.number = number
-
-
-class Paper:
-    """What was written so far, and what is owed before anything else can be."""
+class _Output:
+    """The text so far, and the blanks and line breaks that are written once something follows them."""
 
     def __init__(self) -> None:
+        self._pieces: list[str] = []
         self.length = 0
-        self._parts: list[str] = []
-        self._at_line_start = False
-        # What comes before the next text: line ends, what comes before each, a blank; nothing at a beginning.
-        self._owed_lines = 0
-        self._before_line = ""
-        self._owed_blank = False
-        self._fresh = True
-        # Where we are.
-        self._hidden = 0
-        self._quotations = 0
-        self._lists: list[Listing] = []
-        self._code_indent = ""
-        self._is_literal = self._literal_begins = False
-        #: The term that is being explained, and those that were.
-        self._term: list[str] | None = None
-        self._explained: dict[str, str] = {}
+        self.quotes = 0
+        #: The indent of preformatted lines, 0 outside.
+        self.indent = 0
+        self._breaks = 0
+        self._breaks_are_hard = False
+        self.has_blank = False
+        #: Preformatted text begins with an empty line, even if it has no text.
+        self.has_empty_line = False
+        #: Blanks and breaks are dropped at the start of the document, of an item and of a quotation.
+        self._at_start = True
+
+    @property
+    def writes(self) -> int:
+        return len(self._pieces)
+
+    @property
+    def is_at_line_start(self) -> bool:
+        return self._at_start or self._breaks > 0 or self._pieces[-1].endswith("\n")
+
+    @property
+    def is_after_word(self) -> bool:
+        return bool(self._pieces) and self._pieces[-1][-1:].isalnum()
+
+    @property
+    def newline(self) -> str:
+        return "\n" + "> " * min(self.quotes, _MOST_QUOTES) + " " * self.indent
+
+    def add_break(self, lines: int, *, hard: bool = False) -> None:
+        self._breaks = max(self._breaks, lines)
+        self._breaks_are_hard |= hard
+
+    def drop_breaks(self) -> None:
+        self._breaks = 0
+        self._breaks_are_hard = False
+
+    def write(self, text: str, *, starts_block: bool = False) -> None:
+        if self.indent:
+            text = text.replace("\n", self.newline)
+        self._append(self._take_pending() + text)
+        self._at_start = starts_block
+
+    def put_before_link(self, sign: str, *, on_new_line: bool) -> None:
+        """Put the sign of a heading before the bracket that was written last."""
+        piece = self._pieces.pop()
+        self.length -= len(piece)
+        before = self.newline * _PARAGRAPH if on_new_line else piece.removesuffix("[")
+        self._append(f"{before}{sign}[")
 
     def finish(self) -> str:
-        self._put("", is_end=True)
-        return "".join(self._parts)
+        if self.has_empty_line:
+            self._append("\n")
+        return "".join(self._pieces)
 
-    def _write(self, text: str) -> None:
-        if text:
-            self._parts.append(text)
-            self.length += len(text)
-            self._at_line_start = text.endswith("\n")
+    def _append(self, piece: str) -> None:
+        self._pieces.append(piece)
+        self.length += len(piece)
 
-    def _put(
-        self, text: str, *, is_text: bool = False, is_quotation: bool = False, is_end: bool = False
-    ) -> None:
-        """Write a text or a sign, after what is owed."""
-        if self._term is not None:
-            self._term.append(text)
-        if self._hidden:
-            return
-        if is_text and not self._is_literal:
-            text = _BLANKS.sub(" ", text)
-            if text.startswith(" "):
-                self._owed_blank = True
-                text = text[1:]
-        if not text and not is_quotation and not is_end:
-            return
-        margin = ">" * self._quotations
-        if self._quotations and not is_quotation:
-            margin += " "
-        if self._is_literal or self._literal_begins:
-            text, margin = self._literal(text, margin)
-        self._pay(margin, is_end=is_end)
-        self._write(text)
-
-    def _literal(self, text: str, margin: str) -> tuple[str, str]:
-        """A text whose lines stay as they are, indented."""
-        begins, self._literal_begins = self._literal_begins, False
-        if begins and not text.startswith(("\n", "\r\n")):
-            text = f"\n{text}"
-        if self._is_literal:
-            margin += f"{self._code_indent if self._lists else ''}    "
-            text = text.replace("\n", f"\n{margin}")
-        if begins and self._lists:
-            text = text.lstrip(f"\n{margin}")
-        return text, margin
-
-    def _pay(self, margin: str, *, is_end: bool) -> None:
-        if self._fresh:
-            self._owed_blank, self._owed_lines, self._fresh = False, 0, False
-        if is_end:
-            self._owed_blank, self._owed_lines = False, 0
-            self._write("\n")
-        if self._owed_lines:
-            self._write(f"{self._before_line}\n{margin}" * self._owed_lines)
-            self._before_line, self._owed_blank, self._owed_lines = "", False, 0
-        if self._owed_blank and not self._at_line_start:
-            self._write(" ")
-        self._owed_blank = False
-        if is_end:
-            for term, explanation in self._explained.items():
-                self._write(f"  *[{term}]: {explanation}\n")
-
-    def _line(self) -> None:
-        self._owed_lines = self._owed_lines or 1
-
-    def _line_in_paragraph(self) -> None:
-        self._line()
-        self._before_line = "  "
-
-    def _paragraph(self, _attributes: object = None) -> None:
-        self._owed_lines = 2
+    def _take_pending(self) -> str:
+        pending = ""
+        if self._breaks and not self._at_start:
+            pending = ((_HARD_BREAK if self._breaks_are_hard else "") + self.newline) * self._breaks
+        elif self.has_blank and not self._at_start and not self._pieces[-1].endswith("\n"):
+            pending = " "
+        if self.has_empty_line:
+            pending += self.newline
+        self.drop_breaks()
+        self.has_blank = self.has_empty_line = False
+        return pending
 
 
-Attributes = Mapping[str, str]
-
-#: What would begin a list, or take the meaning from a sign, is escaped.
-_LIST_SIGN = re.compile(r"^([^\S\n]*(?:\d+(?=\.)|(?=[+-])))(\.(?=\s)|\+(?=\s)|-(?=[\s-]))", re.MULTILINE)
-_ESCAPING = re.compile(r"\\(?=[\\`*_{}\[\]()#+\-.!])")
-_NEEDS_ESCAPE = re.compile(r"[\\.+-]")
-_IN_LINK = re.compile(r"[\\\[\]()]")
-_ADDRESS = re.compile(r"[a-zA-Z+]+://")
-#: After emphasis, text that begins with one of these needs no blank.
-_JOINS = frozenset("[](){}.!?")
-_HEADINGS = {f"h{level}": level for level in range(1, 7)}
-#: These may come between a link and its text.
-_BEFORE_LINK_TEXT = frozenset({"p", "div", "style", "dl", "dt"})
-_NO_WORD = frozenset(string.whitespace + string.punctuation)
+class _Link(NamedTuple):
+    address: str
+    title: str
+    #: How many writes there were when its bracket was written.
+    writes: int
+    is_at_line_start: bool
 
 
-_Start = Callable[["Markdown", Attributes], None]
-_End = Callable[["Markdown"], None]
-_NOTHING: tuple[_Start | None, _End | None] = (None, None)
+class _List:
+    """An open list."""
+
+    def __init__(self, outer: _List | None, number: int | None) -> None:
+        self._number = number
+        self._indent: int = min(outer._inner_indent, _MOST_INDENT) if outer else _LIST_INDENT
+        self._inner_indent: int = self._indent + (_BULLET_WIDTH if number is None else _NUMBER_WIDTH)
+        #: Where the text of the innermost item begins.
+        self.text_indent: int = outer.text_indent if outer else 0
+
+    def next_sign(self) -> str:
+        self.text_indent = self._inner_indent
+        if self._number is None:
+            return " " * self._indent + "* "
+        self._number += 1
+        return f"{' ' * self._indent}{self._number - 1}. "
 
 
-class Markdown(Paper):
-    """What tags and texts mean."""
+class Markdown:
+    """A document as Markdown, from its tags and texts in their order."""
 
     def __init__(self) -> None:
-        super().__init__()
-        self._after_list = self._is_code = False
-        self._table_begins = self._cell_before = False
-        self._columns = 0
-        self._tag = ""
-        #: The links around, None for those that are not shown.
-        self._links: list[Attributes | None] = []
-        #: The address of a link in which there was nothing yet.
-        self._address: str | None = None
-        self._link_is_empty = False
-        # The text before, and whether it was emphasized or is about to be.
-        self._last = ""
-        self._emphasis_begins = self._emphasis_ended = False
-        self._explanation: str | None = None
+        self._output = _Output()
+        self._open: Counter[str] = Counter()
+        self._in_code = False
+        #: The next text is the first one in an emphasis, or follows the first one.
+        self._begins_emphasis = self._continues_emphasis = False
+        #: The open links; None for those without an address.
+        self._links: list[_Link | None] = []
+        self._lists: list[_List] = []
+        #: The cells of the row so far.
+        self._cells = 0
+        self._is_first_row = False
+        #: The open abbreviation: what it is short for, and its text.
+        self._meaning: str | None = None
+        self._abbreviation: list[str] = []
+        self._abbreviations: dict[str, str] = {}
 
-    def start(self, tag: str, attributes: Attributes) -> None:
-        self._enter(tag)
-        if self._address is not None and tag not in _BEFORE_LINK_TEXT:
-            self._begin_link()
-        if tag in _HEADINGS:
-            self._start_heading("#" * _HEADINGS[tag] + " ")
-        elif begin := _TAGS.get(tag, _NOTHING)[0]:
-            begin(self, attributes)
+    @property
+    def length(self) -> int:
+        """About how many characters have been written."""
+        return self._output.length
+
+    @property
+    def _is_preformatted(self) -> bool:
+        return self._open["pre"] > 0
+
+    @property
+    def _link(self) -> _Link | None:
+        return self._links[-1] if self._links else None
+
+    def start(self, tag: str, attributes: Mapping[str, str]) -> None:
+        self._open[tag] += 1
+        if tag in _EMPHASIS:
+            self._start_emphasis(_EMPHASIS[tag])
+        elif tag in _HEADINGS:
+            self._start_heading(_HEADINGS[tag])
+        elif tag in self._WITH_ATTRIBUTES:
+            self._WITH_ATTRIBUTES[tag](self, attributes)
+        elif tag in self._STARTS:
+            self._STARTS[tag](self)
 
     def end(self, tag: str) -> None:
-        self._enter(tag)
-        if tag in _HEADINGS:
-            self._end_heading()
-        elif end := _TAGS.get(tag, _NOTHING)[1]:
-            end(self)
+        if not self._open[tag]:
+            return
+        self._open[tag] -= 1
+        if tag in _EMPHASIS:
+            self._end_emphasis(_EMPHASIS[tag])
+        elif tag in self._ENDS:
+            self._ENDS[tag](self)
 
     def text(self, text: str, *, is_sign: bool = False) -> None:
-        """Text between tags; a sign is one of those that HTML has names for."""
-        if self._emphasis_begins:
-            text = text.strip()
-            self._emphasis_begins, self._emphasis_ended = False, True
-        elif self._emphasis_ended:
-            text = self._apart(text)
-            self._emphasis_ended = False
-        if self._address is not None:
-            if self._address == text and _ADDRESS.match(text):
-                self._put(f"<{text}>")
-                self._link_is_empty = False
-                return
-            self._begin_link()
-        if not (self._is_code or self._is_literal or is_sign) and _NEEDS_ESCAPE.search(text):
-            text = _escaped(text)
-        self._last = text
-        self._put(text, is_text=True)
+        """Write character data: one of the signs & < >, or a run without them."""
+        is_ignored = any(self._open[tag] for tag in _IGNORED)
+        text = self._space_emphasis(text)
+        if not (is_sign or is_ignored or self._in_code or self._is_preformatted):
+            text = _LINE_SIGN.sub(r"\1\\", _BACKSLASH.sub(r"\\\\", text))
+        self._add_to_abbreviation(text)
+        if is_ignored:
+            return
+        if not self._is_preformatted:
+            text = _BLANKS.sub(" ", text)
+            if text.startswith(" "):
+                self._output.has_blank = True
+                text = text[1:]
+        elif self._output.has_empty_line:
+            text = text.removeprefix("\n")
+        if text:
+            self._output.write(text)
 
-    def _enter(self, tag: str) -> None:
-        self._tag = tag
-        self._after_list = self._after_list and tag in ("ol", "ul")
+    def finish(self) -> str:
+        notes = [f"  *[{short}]: {meaning}\n" for short, meaning in self._abbreviations.items()]
+        return "".join([self._output.finish(), "\n", *notes])
 
-    # Emphasis.
+    def _space_emphasis(self, text: str) -> str:
+        """Strip the first text in an emphasis, and separate the second one from it."""
+        if self._begins_emphasis:
+            self._begins_emphasis, self._continues_emphasis = False, True
+            return text.strip()
+        if self._continues_emphasis:
+            self._continues_emphasis = False
+            if not (text[:1].isspace() or text[:1] in _PUNCTUATION):
+                return " " + text
+        return text
 
-    def _apart(self, text: str) -> str:
-        """A text after emphasis, with a blank if it would run into the mark."""
-        joins = text[0] in _JOINS or text[0].isspace()
-        if joins or self._tag in _HEADINGS or self._tag in ("a", "code", "pre"):
-            return text
-        return f" {text}"
+    def _add_to_abbreviation(self, text: str) -> None:
+        if self._meaning is not None:
+            self._abbreviation.append(text)
 
-    def _emphasize(self, mark: str) -> None:
-        # A mark of a single sign is apart from words, others from their own kind.
-        ends = self._last[-1:]
-        if ends and (ends not in _NO_WORD if len(mark) == 1 else ends == mark[0]):
-            self._put(f" {mark}")
-            self._last += " "
+    def _write(self, sign: str, *, starts_block: bool = False) -> None:
+        self._add_to_abbreviation(sign)
+        self._output.write(sign, starts_block=starts_block)
+
+    # Blocks
+
+    def _break_line(self) -> None:
+        self._output.add_break(_LINE)
+
+    def _break_paragraph(self) -> None:
+        self._output.add_break(_PARAGRAPH)
+
+    def _break_block(self) -> None:
+        """Break the paragraph, but neither a link nor the row of a table."""
+        if self._link is None and not self._cells:
+            self._break_paragraph()
+
+    def _start_heading(self, sign: str) -> None:
+        link = self._link
+        if link is not None and link.writes == self._output.writes:
+            self._output.put_before_link(sign, on_new_line=not link.is_at_line_start)
         else:
-            self._put(mark)
-        self._emphasis_begins = True
+            self._break_paragraph()
+            self._write(sign)
 
-    def _code(self, _attributes: Attributes | None = None) -> None:
-        if not self._is_literal:
-            self._put("`")
-            self._is_code = not self._is_code
+    def _write_rule(self) -> None:
+        self._break_paragraph()
+        self._write("* * *")
+        self._break_paragraph()
 
-    def _quote(self, _attributes: Attributes | None = None) -> None:
-        self._put('"')
+    def _write_break(self) -> None:
+        self._add_to_abbreviation(_HARD_BREAK + "\n")
+        # The lines of preformatted text are indented by the output.
+        self._output.write(_HARD_BREAK + ("\n" if self._is_preformatted else self._output.newline))
 
-    # Blocks.
-
-    def _start_heading(self, marks: str) -> None:
-        if not self._links:
-            self._paragraph()
-            self._put(marks)
-        elif self._parts and self._parts[-1] == "[":
-            # The marks go before a link of which there is nothing yet.
-            self._parts.pop()
-            self._owed_blank = False
-            self._put(marks)
-            self._put("[")
-
-    def _end_heading(self) -> None:
-        if self._links:
-            self._owed_lines = 0
-        else:
-            self._paragraph()
-
-    def _block(self, _attributes: Attributes | None = None) -> None:
-        if not self._links and not self._cell_before:
-            self._paragraph()
-
-    def _break(self, _attributes: Attributes) -> None:
-        self._put("  \n> " if self._quotations else "  \n")
-
-    def _rule(self, _attributes: Attributes) -> None:
-        self._paragraph()
-        self._put("* * *")
-        self._paragraph()
-
-    def _hide(self, _attributes: Attributes) -> None:
-        self._hidden += 1
-
-    def _show(self) -> None:
-        self._hidden -= 1
-
-    def _show_all(self, _attributes: Attributes) -> None:
-        self._hidden = 0
-
-    def _start_quotation(self, _attributes: Attributes) -> None:
-        self._paragraph()
-        self._put("> ", is_quotation=True)
-        self._fresh = True
-        self._quotations += 1
+    def _start_quotation(self) -> None:
+        self._break_paragraph()
+        self._write("> ", starts_block=True)
+        self._output.quotes += 1
 
     def _end_quotation(self) -> None:
-        self._quotations -= 1
-        self._paragraph()
+        self._output.quotes -= 1
+        self._break_paragraph()
 
-    def _start_literal(self, _attributes: Attributes) -> None:
-        self._literal_begins = self._is_literal = True
-        self._paragraph()
+    def _start_preformatted(self) -> None:
+        self._break_paragraph()
+        self._continues_emphasis = False
+        self._output.indent = _PRE_INDENT
+        if self._lists:
+            self._output.indent += self._lists[-1].text_indent
+        else:
+            self._output.has_empty_line = True
 
-    def _end_literal(self) -> None:
-        self._is_literal = False
-        self._paragraph()
+    def _end_preformatted(self) -> None:
+        if not self._is_preformatted:
+            self._output.indent = 0
+        self._break_paragraph()
 
-    # Lists.
+    # Lists
 
-    def _start_list(self, kind: str, attributes: Attributes) -> None:
-        if not self._lists and not self._after_list:
-            self._paragraph()
-        number = 0
-        if kind == "ol" and "start" in attributes:
-            number = _whole_number(attributes["start"]) - 1
-        self._lists.append(Listing(kind, number))
-        self._after_list = True
+    def _start_numbers(self, attributes: Mapping[str, str]) -> None:
+        start = attributes.get("start", "")
+        self._start_list(int(start) if _NUMBER.fullmatch(start) else 1)
+
+    def _start_list(self, number: int | None = None) -> None:
+        if not self._lists:
+            self._break_paragraph()
+        self._lists.append(_List(self._lists[-1] if self._lists else None, number))
 
     def _end_list(self) -> None:
-        if self._lists:
-            self._lists.pop()
-            if not self._lists:
-                self._put("\n")
-        self._after_list = True
+        self._lists.pop()
+        if not self._lists:
+            self._write("\n")
 
-    def _item(self, _attributes: Attributes) -> None:
-        self._code_indent = ""
-        self._line()
-        current = self._lists[-1] if self._lists else Listing("ul", 0)
-        above = ""
-        for each in self._lists:
-            self._code_indent += "   " if above == "ol" else "  "
-            above = each.kind
-        self._put(self._code_indent)
-        if current.kind == "ul":
-            self._code_indent += "  "
-            self._put("* ")
-        else:
-            current.number += 1
-            self._code_indent += "   "
-            self._put(f"{current.number}. ")
-        self._fresh = True
+    def _start_item(self) -> None:
+        self._break_line()
+        self._write(self._lists[-1].next_sign() if self._lists else "* ", starts_block=True)
 
-    def _end_item(self) -> None:
-        self._code_indent = ""
-        self._line()
+    def _start_definition(self) -> None:
+        self._write("    ")
 
-    def _definition(self, _attributes: Attributes) -> None:
-        self._put("    ")
+    # Tables
 
-    # Tables.
+    def _start_table(self) -> None:
+        self._is_first_row = True
 
-    def _start_table(self, _attributes: Attributes) -> None:
-        self._table_begins = True
+    def _start_row(self) -> None:
+        self._cells = 0
 
-    def _start_row(self, _attributes: Attributes) -> None:
-        self._columns = 0
+    def _start_cell(self) -> None:
+        if self._cells:
+            self._write("| ")
+        self._cells += 1
 
     def _end_row(self) -> None:
-        self._cell_before = False
-        self._line_in_paragraph()
-        if self._table_begins:
-            self._put("|".join(["---"] * self._columns))
-            self._line_in_paragraph()
-            self._table_begins = False
+        self._output.add_break(_LINE, hard=True)
+        if self._is_first_row and self._cells:
+            self._write("|".join(["---"] * self._cells))
+            self._output.add_break(_LINE, hard=True)
+            self._is_first_row = False
+        self._cells = 0
 
-    def _cell(self, _attributes: Attributes) -> None:
-        if self._cell_before:
-            self._put("| ")
-        self._cell_before = True
-        self._columns += 1
+    # Inside of paragraphs
 
-    # Links and explanations.
+    def _start_emphasis(self, sign: str) -> None:
+        if sign == "_" and self._output.is_after_word and not self._is_preformatted:
+            # Inside of a word it would not be an emphasis.
+            self._output.has_blank = True
+        self._write(sign)
+        self._begins_emphasis = True
 
-    def _start_link(self, attributes: Attributes) -> None:
-        address = attributes.get("href")
-        if address is None or address.startswith("#"):
+    def _end_emphasis(self, sign: str) -> None:
+        self._write(sign)
+        self._begins_emphasis = self._continues_emphasis = False
+
+    def _write_code_sign(self) -> None:
+        if not self._is_preformatted:
+            self._write("`")
+            self._in_code = not self._in_code
+
+    def _write_quotation_mark(self) -> None:
+        self._write('"')
+
+    def _start_link(self, attributes: Mapping[str, str]) -> None:
+        address = attributes.get("href", "#")
+        if address.startswith("#"):
             self._links.append(None)
-        else:
-            self._links.append(attributes)
-            self._address, self._link_is_empty = address, True
-
-    def _begin_link(self) -> None:
-        self._put("[")
-        self._address, self._link_is_empty = None, False
+            return
+        is_at_line_start = self._output.is_at_line_start
+        self._write("[")
+        self._links.append(_Link(address, attributes.get("title", ""), self._output.writes, is_at_line_start))
 
     def _end_link(self) -> None:
-        if not self._links:
-            return
-        link = self._links.pop()
-        if self._address is not None and not self._link_is_empty:
-            self._address = None
-        elif link is not None:
-            if self._link_is_empty:
-                self._begin_link()
-            self._owed_lines = 0
-            title = _escaped_in_link(link.get("title", ""))
-            address = _escaped_in_link(link["href"])
-            self._put("](" + address + (f' "{title}"' if title.strip() else "") + ")")
+        if link := self._links.pop():
+            title = f' "{link.title}"' if link.title.strip() else ""
+            self._output.drop_breaks()
+            self._write("](" + _ADDRESS_SIGN.sub(r"\\\g<0>", link.address + title) + ")")
 
-    def _start_term(self, attributes: Attributes) -> None:
-        self._term = []
-        self._explanation = attributes.get("title")
+    def _start_abbreviation(self, attributes: Mapping[str, str]) -> None:
+        if "title" in attributes:
+            self._meaning = attributes["title"]
+            self._abbreviation.clear()
 
-    def _end_term(self) -> None:
-        if self._explanation is not None:
-            self._explained["".join(self._term or ())] = self._explanation
-        self._term = self._explanation = None
+    def _end_abbreviation(self) -> None:
+        if self._meaning is not None:
+            self._abbreviations["".join(self._abbreviation)] = self._meaning
+            self._meaning = None
 
-
-def _escaped(text: str) -> str:
-    text = _ESCAPING.sub(r"\\\\", text)
-    return _LIST_SIGN.sub(r"\1\\\2", text)
-
-
-def _escaped_in_link(text: str) -> str:
-    return _IN_LINK.sub(r"\\\g<0>", text)
-
-
-def _whole_number(text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        return 1
-
-
-def _emphasis(mark: str) -> tuple[_Start, _End]:
-    return (lambda page, _: page._emphasize(mark)), (lambda page: page._put(mark))
-
-
-_LITTLE, _STRONG, _STRUCK = map(_emphasis, ("_", "**", "~~"))
-_CODE: tuple[_Start, _End] = (lambda page, _: page._code()), Markdown._code
-_HIDDEN: tuple[_Start, _End] = Markdown._hide, Markdown._show
-_CELL: tuple[_Start, _End | None] = Markdown._cell, None
-#: What each tag does when it begins and when it ends.
-_TAGS: Mapping[str, tuple[_Start | None, _End | None]] = {
-    "p": (Markdown._block, Markdown._block),
-    "div": (Markdown._block, Markdown._block),
-    "br": (Markdown._break, None),
-    "hr": (Markdown._rule, None),
-    "head": _HIDDEN,
-    "style": _HIDDEN,
-    "script": _HIDDEN,
-    "body": (Markdown._show_all, None),
-    "blockquote": (Markdown._start_quotation, Markdown._end_quotation),
-    "em": _LITTLE,
-    "i": _LITTLE,
-    "u": _LITTLE,
-    "strong": _STRONG,
-    "b": _STRONG,
-    "del": _STRUCK,
-    "strike": _STRUCK,
-    "s": _STRUCK,
-    "kbd": _CODE,
-    "code": _CODE,
-    "tt": _CODE,
-    "q": (Markdown._quote, Markdown._quote),
-    "a": (Markdown._start_link, Markdown._end_link),
-    "abbr": (Markdown._start_term, Markdown._end_term),
-    "dl": (Markdown._paragraph, None),
-    "dt": (None, Markdown._line),
-    "dd": (Markdown._definition, Markdown._line),
-    "ol": (lambda page, attributes: page._start_list("ol", attributes), Markdown._end_list),
-    "ul": (lambda page, attributes: page._start_list("ul", attributes), Markdown._end_list),
-    "li": (Markdown._item, Markdown._end_item),
-    "table": (Markdown._start_table, None),
-    "tr": (Markdown._start_row, Markdown._end_row),
-    "td": _CELL,
-    "th": _CELL,
-    "pre": (Markdown._start_literal, Markdown._end_literal),
-}
+    _WITH_ATTRIBUTES: ClassVar[Mapping[str, Callable[[Markdown, Mapping[str, str]], None]]] = {
+        "a": _start_link,
+        "abbr": _start_abbreviation,
+        "ol": _start_numbers,
+    }
+    _STARTS: ClassVar[Mapping[str, Callable[[Markdown], None]]] = {
+        **dict.fromkeys(("p", "div"), _break_block),
+        **dict.fromkeys(("td", "th"), _start_cell),
+        **dict.fromkeys(_CODE, _write_code_sign),
+        "blockquote": _start_quotation,
+        "br": _write_break,
+        "dd": _start_definition,
+        "dl": _break_paragraph,
+        "hr": _write_rule,
+        "li": _start_item,
+        "pre": _start_preformatted,
+        "q": _write_quotation_mark,
+        "table": _start_table,
+        "tr": _start_row,
+        "ul": _start_list,
+    }
+    _ENDS: ClassVar[Mapping[str, Callable[[Markdown], None]]] = {
+        **dict.fromkeys(("p", "div"), _break_block),
+        **dict.fromkeys(_HEADINGS, _break_paragraph),
+        **dict.fromkeys(("li", "dt", "dd"), _break_line),
+        **dict.fromkeys(("ul", "ol"), _end_list),
+        **dict.fromkeys(_CODE, _write_code_sign),
+        "a": _end_link,
+        "abbr": _end_abbreviation,
+        "blockquote": _end_quotation,
+        "pre": _end_preformatted,
+        "q": _write_quotation_mark,
+        "tr": _end_row,
+    }
