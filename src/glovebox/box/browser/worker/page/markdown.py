@@ -1,445 +1,387 @@
-"""Markdown, written tag by tag and text by text, as agents know pages. No I/O.
+"""Writes the tags and texts of a document as Markdown. No I/O.
 
-Where blanks and marks go, and what is escaped, is what the contract's converter (html2text) makes of the same
-tags and texts, oddities included.
+The rules come from recorded pages and their texts: `tests/box/browser/page_texts.json`.
 """
 
 from __future__ import annotations
 
 import re
 import string
+from collections import Counter
 from collections.abc import Callable, Mapping
+from typing import ClassVar
+
+from glovebox.box.browser.worker.page.markdown_output import (
+    BRACKET,
+    HARD_BREAK,
+    LINE,
+    PARAGRAPH,
+    MarkdownOutput,
+)
 
 _BLANKS = re.compile(r"\s+")
+#: A backslash that would escape the sign after it.
+_BACKSLASH = re.compile(r"\\(?=[\\`*_{}\[\]()#+\-.!])")
+#: The beginning of a line up to a sign that would start a list item or a rule: `1. a`, `+ a`, `- a`, `--`.
+_LINE_SIGN = re.compile(r"^([^\S\n]*(?:\d+(?=\.\s)|(?=\+\s)|(?=-[\s-])))", re.MULTILINE)
+#: A link to such an address with nothing but the address as its text is written as `<address>`.
+_ADDRESS = re.compile("[A-Za-z+]+://")
+_ADDRESS_SIGN = re.compile(r"[\\\[\]()]")
+#: No blank is put between an emphasis and these.
+_AFTER_EMPHASIS = ".!?()[]{}"
+#: Inside of a word, `_` would not be an emphasis. This is what ends a word.
+_AFTER_WORD = string.whitespace + string.punctuation
+
+_EMPHASIS = {"b": "**", "strong": "**", "i": "_", "em": "_", "u": "_", "s": "~~", "del": "~~", "strike": "~~"}
+_HEADINGS = {f"h{level}": "#" * level + " " for level in range(1, 7)}
+_CODE = ("code", "tt", "kbd")
+_IGNORED = ("head", "style", "script")
+_LISTS = ("ul", "ol")
+#: The sign of a link is written once a text or a tag other than these follows.
+_BEFORE_LINK = ("div", "dl", "dt", "p", "style")
+#: No blank is put between an emphasis and a text after such a tag.
+_SEPARATE = frozenset((*_HEADINGS, "a", "code", "pre"))
+
+_LIST_INDENT, _BULLET_WIDTH, _NUMBER_WIDTH = 2, 2, 3
+#: Deeper nesting does not make lines longer: a few tags would make a text of any length.
+_MOST_INDENT = 200
+_MOST_DIGITS = 100
 
 
-class Listing:
-    """A list, and the number of its last item."""
+class _List:
+    """An open list."""
 
-    def __init__(self, kind: str, number: int) -> None:
-        self.kind = kind
-        self.number = number
+    def __init__(self, outer: _List | None, number: int | None) -> None:
+        self._number = number
+        self.indent: int = min(outer.item_indent, _MOST_INDENT) if outer else _LIST_INDENT
+        self.item_indent: int = self.indent + (_BULLET_WIDTH if number is None else _NUMBER_WIDTH)
 
-
-class Paper:
-    """What was written so far, and what is owed before anything else can be."""
-
-    def __init__(self) -> None:
-        self.length = 0
-        self._parts: list[str] = []
-        self._at_line_start = False
-        # What comes before the next text: line ends, what comes before each, a blank; nothing at a beginning.
-        self._owed_lines = 0
-        self._before_line = ""
-        self._owed_blank = False
-        self._fresh = True
-        # Where we are.
-        self._hidden = 0
-        self._quotations = 0
-        self._lists: list[Listing] = []
-        self._code_indent = ""
-        self._is_literal = self._literal_begins = False
-        #: The term that is being explained, and those that were.
-        self._term: list[str] | None = None
-        self._explained: dict[str, str] = {}
-
-    def finish(self) -> str:
-        self._put("", is_end=True)
-        return "".join(self._parts)
-
-    def _write(self, text: str) -> None:
-        if text:
-            self._parts.append(text)
-            self.length += len(text)
-            self._at_line_start = text.endswith("\n")
-
-    def _put(
-        self, text: str, *, is_text: bool = False, is_quotation: bool = False, is_end: bool = False
-    ) -> None:
-        """Write a text or a sign, after what is owed."""
-        if self._term is not None:
-            self._term.append(text)
-        if self._hidden:
-            return
-        if is_text and not self._is_literal:
-            text = _BLANKS.sub(" ", text)
-            if text.startswith(" "):
-                self._owed_blank = True
-                text = text[1:]
-        if not text and not is_quotation and not is_end:
-            return
-        margin = ">" * self._quotations
-        if self._quotations and not is_quotation:
-            margin += " "
-        if self._is_literal or self._literal_begins:
-            text, margin = self._literal(text, margin)
-        self._pay(margin, is_end=is_end)
-        self._write(text)
-
-    def _literal(self, text: str, margin: str) -> tuple[str, str]:
-        """A text whose lines stay as they are, indented."""
-        begins, self._literal_begins = self._literal_begins, False
-        if begins and not text.startswith(("\n", "\r\n")):
-            text = f"\n{text}"
-        if self._is_literal:
-            margin += f"{self._code_indent if self._lists else ''}    "
-            text = text.replace("\n", f"\n{margin}")
-        if begins and self._lists:
-            text = text.lstrip(f"\n{margin}")
-        return text, margin
-
-    def _pay(self, margin: str, *, is_end: bool) -> None:
-        if self._fresh:
-            self._owed_blank, self._owed_lines, self._fresh = False, 0, False
-        if is_end:
-            self._owed_blank, self._owed_lines = False, 0
-            self._write("\n")
-        if self._owed_lines:
-            self._write(f"{self._before_line}\n{margin}" * self._owed_lines)
-            self._before_line, self._owed_blank, self._owed_lines = "", False, 0
-        if self._owed_blank and not self._at_line_start:
-            self._write(" ")
-        self._owed_blank = False
-        if is_end:
-            for term, explanation in self._explained.items():
-                self._write(f"  *[{term}]: {explanation}\n")
-
-    def _line(self) -> None:
-        self._owed_lines = self._owed_lines or 1
-
-    def _line_in_paragraph(self) -> None:
-        self._line()
-        self._before_line = "  "
-
-    def _paragraph(self, _attributes: object = None) -> None:
-        self._owed_lines = 2
+    def next_sign(self) -> str:
+        if self._number is None:
+            return "* "
+        self._number += 1
+        return f"{self._number - 1}. "
 
 
-Attributes = Mapping[str, str]
-
-#: What would begin a list, or take the meaning from a sign, is escaped.
-_LIST_SIGN = re.compile(r"^([^\S\n]*(?:\d+(?=\.)|(?=[+-])))(\.(?=\s)|\+(?=\s)|-(?=[\s-]))", re.MULTILINE)
-_ESCAPING = re.compile(r"\\(?=[\\`*_{}\[\]()#+\-.!])")
-_NEEDS_ESCAPE = re.compile(r"[\\.+-]")
-_IN_LINK = re.compile(r"[\\\[\]()]")
-_ADDRESS = re.compile(r"[a-zA-Z+]+://")
-#: After emphasis, text that begins with one of these needs no blank.
-_JOINS = frozenset("[](){}.!?")
-_HEADINGS = {f"h{level}": level for level in range(1, 7)}
-#: These may come between a link and its text.
-_BEFORE_LINK_TEXT = frozenset({"p", "div", "style", "dl", "dt"})
-_NO_WORD = frozenset(string.whitespace + string.punctuation)
-
-
-_Start = Callable[["Markdown", Attributes], None]
-_End = Callable[["Markdown"], None]
-_NOTHING: tuple[_Start | None, _End | None] = (None, None)
-
-
-class Markdown(Paper):
-    """What tags and texts mean."""
+class Markdown:
+    """A document as Markdown, from its tags and texts in their order."""
 
     def __init__(self) -> None:
-        super().__init__()
-        self._after_list = self._is_code = False
-        self._table_begins = self._cell_before = False
-        self._columns = 0
-        self._tag = ""
-        #: The links around, None for those that are not shown.
-        self._links: list[Attributes | None] = []
-        #: The address of a link in which there was nothing yet.
-        self._address: str | None = None
-        self._link_is_empty = False
-        # The text before, and whether it was emphasized or is about to be.
+        self._output = MarkdownOutput()
+        self._open: Counter[str] = Counter()
+        #: How many of the open elements are not written.
+        self._ignored = 0
+        self._in_code = False
+        #: The next text is the first one in an emphasis.
+        self._begins_emphasis = False
+        #: The first text after that one is separated from it.
+        self._separates_emphasis = False
+        #: The last character of the last text.
         self._last = ""
-        self._emphasis_begins = self._emphasis_ended = False
-        self._explanation: str | None = None
+        #: The tag before the next text.
+        self._previous_tag = ""
+        #: The last tag, other than the end of a heading, ended a list.
+        self._is_after_list = False
+        #: The ends of the open links, empty for those without an address.
+        self._links: list[str] = []
+        #: The address of a link whose sign has not been written yet.
+        self._unwritten_address: str | None = None
+        self._address_is_text = False
+        self._lists: list[_List] = []
+        #: The cells of the row so far.
+        self._cells = 0
+        self._is_after_cell = False
+        self._is_first_row = False
+        #: The open abbreviation: what it is short for, and its text.
+        self._meaning: str | None = None
+        self._abbreviation: list[str] = []
+        self._abbreviations: dict[str, str] = {}
 
-    def start(self, tag: str, attributes: Attributes) -> None:
-        self._enter(tag)
-        if self._address is not None and tag not in _BEFORE_LINK_TEXT:
-            self._begin_link()
-        if tag in _HEADINGS:
-            self._start_heading("#" * _HEADINGS[tag] + " ")
-        elif begin := _TAGS.get(tag, _NOTHING)[0]:
-            begin(self, attributes)
+    @property
+    def length(self) -> int:
+        """About how many characters have been written."""
+        return self._output.length
+
+    def start(self, tag: str, attributes: Mapping[str, str]) -> None:
+        if tag not in _BEFORE_LINK:
+            self._write_link()
+        self._open[tag] += 1
+        if tag in _IGNORED:
+            self._ignored += 1
+        if tag in _EMPHASIS:
+            self._start_emphasis(_EMPHASIS[tag])
+        elif tag in _HEADINGS:
+            self._start_heading(_HEADINGS[tag])
+        elif tag in self._WITH_ATTRIBUTES:
+            self._WITH_ATTRIBUTES[tag](self, attributes)
+        elif tag in self._STARTS:
+            self._STARTS[tag](self)
+        self._previous_tag = tag
+        self._is_after_list = False
 
     def end(self, tag: str) -> None:
-        self._enter(tag)
-        if tag in _HEADINGS:
-            self._end_heading()
-        elif end := _TAGS.get(tag, _NOTHING)[1]:
-            end(self)
+        if not self._open[tag]:
+            return
+        self._open[tag] -= 1
+        if tag in _IGNORED:
+            self._ignored -= 1
+        if tag in _EMPHASIS:
+            self._write(_EMPHASIS[tag])
+        elif tag in self._ENDS:
+            self._ENDS[tag](self)
+        self._previous_tag = tag
+        if tag not in _HEADINGS:
+            self._is_after_list = tag in _LISTS
 
     def text(self, text: str, *, is_sign: bool = False) -> None:
-        """Text between tags; a sign is one of those that HTML has names for."""
-        if self._emphasis_begins:
-            text = text.strip()
-            self._emphasis_begins, self._emphasis_ended = False, True
-        elif self._emphasis_ended:
-            text = self._apart(text)
-            self._emphasis_ended = False
-        if self._address is not None:
-            if self._address == text and _ADDRESS.match(text):
-                self._put(f"<{text}>")
-                self._link_is_empty = False
-                return
-            self._begin_link()
-        if not (self._is_code or self._is_literal or is_sign) and _NEEDS_ESCAPE.search(text):
-            text = _escaped(text)
-        self._last = text
-        self._put(text, is_text=True)
+        """Write character data: one of the signs & < >, or a run without them."""
+        text = self._space_emphasis(text)
+        if text == self._unwritten_address and _ADDRESS.match(text):
+            self._write(f"<{text}>")
+            self._address_is_text = True
+            return
+        self._last = text[-1:]
+        self._write_link()
+        if not (is_sign or self._in_code or self._output.is_preformatted):
+            text = _LINE_SIGN.sub(r"\1\\", _BACKSLASH.sub(r"\\\\", text))
+        self._add_to_abbreviation(text)
+        if self._ignored:
+            return
+        if not self._output.is_preformatted:
+            text = _BLANKS.sub(" ", text)
+            if text.startswith(" "):
+                self._output.has_blank = True
+                text = text[1:]
+        if text:
+            self._output.write(text)
 
-    def _enter(self, tag: str) -> None:
-        self._tag = tag
-        self._after_list = self._after_list and tag in ("ol", "ul")
+    def finish(self) -> str:
+        notes = [f"  *[{short}]: {meaning}\n" for short, meaning in self._abbreviations.items()]
+        if self._output.starts_preformatted:
+            notes.append("\n")
+        return "".join([self._output.finish(), "\n", *notes])
 
-    # Emphasis.
+    def _space_emphasis(self, text: str) -> str:
+        """Strip the first text in an emphasis, and separate the second one from it."""
+        if self._begins_emphasis:
+            self._begins_emphasis = False
+            return text.strip()
+        if self._separates_emphasis:
+            self._separates_emphasis = False
+            is_separate = text[0].isspace() or text[0] in _AFTER_EMPHASIS or self._previous_tag in _SEPARATE
+            return text if is_separate else " " + text
+        return text
 
-    def _apart(self, text: str) -> str:
-        """A text after emphasis, with a blank if it would run into the mark."""
-        joins = text[0] in _JOINS or text[0].isspace()
-        if joins or self._tag in _HEADINGS or self._tag in ("a", "code", "pre"):
-            return text
-        return f" {text}"
+    def _add_to_abbreviation(self, text: str) -> None:
+        if self._meaning is not None:
+            self._abbreviation.append(text)
 
-    def _emphasize(self, mark: str) -> None:
-        # A mark of a single sign is apart from words, others from their own kind.
-        ends = self._last[-1:]
-        if ends and (ends not in _NO_WORD if len(mark) == 1 else ends == mark[0]):
-            self._put(f" {mark}")
-            self._last += " "
-        else:
-            self._put(mark)
-        self._emphasis_begins = True
+    def _write(self, sign: str, *, starts_block: bool = False, starts_quotation: bool = False) -> None:
+        self._add_to_abbreviation(sign)
+        if not self._ignored:
+            self._output.write(sign, starts_block=starts_block, starts_quotation=starts_quotation)
 
-    def _code(self, _attributes: Attributes | None = None) -> None:
-        if not self._is_literal:
-            self._put("`")
-            self._is_code = not self._is_code
+    # Blocks
 
-    def _quote(self, _attributes: Attributes | None = None) -> None:
-        self._put('"')
+    def _break_line(self) -> None:
+        self._output.add_break(LINE)
 
-    # Blocks.
+    def _break_paragraph(self) -> None:
+        self._output.add_break(PARAGRAPH)
 
-    def _start_heading(self, marks: str) -> None:
-        if not self._links:
-            self._paragraph()
-            self._put(marks)
-        elif self._parts and self._parts[-1] == "[":
-            # The marks go before a link of which there is nothing yet.
-            self._parts.pop()
-            self._owed_blank = False
-            self._put(marks)
-            self._put("[")
+    def _break_block(self) -> None:
+        """Break the paragraph, but neither a link nor the row of a table."""
+        if not self._open["a"] and not self._is_after_cell:
+            self._break_paragraph()
+
+    def _start_heading(self, sign: str) -> None:
+        if not self._open["a"]:
+            self._break_paragraph()
+            self._write(sign)
+        elif self._output.take_bracket():
+            self._write(sign)
+            self._write_bracket()
 
     def _end_heading(self) -> None:
-        if self._links:
-            self._owed_lines = 0
+        if self._open["a"]:
+            self._output.drop_breaks()
         else:
-            self._paragraph()
+            self._break_paragraph()
 
-    def _block(self, _attributes: Attributes | None = None) -> None:
-        if not self._links and not self._cell_before:
-            self._paragraph()
+    def _write_rule(self) -> None:
+        self._break_paragraph()
+        self._write("* * *")
+        self._break_paragraph()
 
-    def _break(self, _attributes: Attributes) -> None:
-        self._put("  \n> " if self._quotations else "  \n")
+    def _write_break(self) -> None:
+        self._write(HARD_BREAK + "\n" + ("> " if self._output.quotes else ""))
 
-    def _rule(self, _attributes: Attributes) -> None:
-        self._paragraph()
-        self._put("* * *")
-        self._paragraph()
-
-    def _hide(self, _attributes: Attributes) -> None:
-        self._hidden += 1
-
-    def _show(self) -> None:
-        self._hidden -= 1
-
-    def _show_all(self, _attributes: Attributes) -> None:
-        self._hidden = 0
-
-    def _start_quotation(self, _attributes: Attributes) -> None:
-        self._paragraph()
-        self._put("> ", is_quotation=True)
-        self._fresh = True
-        self._quotations += 1
+    def _start_quotation(self) -> None:
+        self._break_paragraph()
+        self._write("> ", starts_block=True, starts_quotation=True)
+        self._output.quotes += 1
 
     def _end_quotation(self) -> None:
-        self._quotations -= 1
-        self._paragraph()
+        self._output.quotes -= 1
+        self._break_paragraph()
 
-    def _start_literal(self, _attributes: Attributes) -> None:
-        self._literal_begins = self._is_literal = True
-        self._paragraph()
+    def _start_preformatted(self) -> None:
+        self._break_paragraph()
+        self._output.is_preformatted = self._output.starts_preformatted = True
 
-    def _end_literal(self) -> None:
-        self._is_literal = False
-        self._paragraph()
+    def _end_preformatted(self) -> None:
+        self._output.is_preformatted = False
+        self._break_paragraph()
 
-    # Lists.
+    # Lists
 
-    def _start_list(self, kind: str, attributes: Attributes) -> None:
-        if not self._lists and not self._after_list:
-            self._paragraph()
-        number = 0
-        if kind == "ol" and "start" in attributes:
-            number = _whole_number(attributes["start"]) - 1
-        self._lists.append(Listing(kind, number))
-        self._after_list = True
+    def _start_numbers(self, attributes: Mapping[str, str]) -> None:
+        start = attributes.get("start", "")
+        try:
+            number = int(start) if len(start) <= _MOST_DIGITS else 1
+        except ValueError:
+            number = 1
+        self._start_list(number)
+
+    def _start_list(self, number: int | None = None) -> None:
+        if not self._lists and not self._is_after_list:
+            self._break_paragraph()
+        self._output.has_list = True
+        self._lists.append(_List(self._lists[-1] if self._lists else None, number))
 
     def _end_list(self) -> None:
-        if self._lists:
-            self._lists.pop()
-            if not self._lists:
-                self._put("\n")
-        self._after_list = True
+        self._lists.pop()
+        self._output.has_list = bool(self._lists)
+        if not self._lists:
+            self._write("\n")
 
-    def _item(self, _attributes: Attributes) -> None:
-        self._code_indent = ""
-        self._line()
-        current = self._lists[-1] if self._lists else Listing("ul", 0)
-        above = ""
-        for each in self._lists:
-            self._code_indent += "   " if above == "ol" else "  "
-            above = each.kind
-        self._put(self._code_indent)
-        if current.kind == "ul":
-            self._code_indent += "  "
-            self._put("* ")
-        else:
-            current.number += 1
-            self._code_indent += "   "
-            self._put(f"{current.number}. ")
-        self._fresh = True
+    def _start_item(self) -> None:
+        self._break_line()
+        if not self._lists:
+            self._write("* ", starts_block=True)
+            self._output.item_indent = _BULLET_WIDTH
+            return
+        innermost = self._lists[-1]
+        self._output.item_indent = innermost.indent
+        self._write(" " * innermost.indent + innermost.next_sign(), starts_block=True)
+        self._output.item_indent = innermost.item_indent
 
     def _end_item(self) -> None:
-        self._code_indent = ""
-        self._line()
+        self._output.item_indent = 0
+        self._break_line()
 
-    def _definition(self, _attributes: Attributes) -> None:
-        self._put("    ")
+    def _start_definition(self) -> None:
+        self._write("    ")
 
-    # Tables.
+    # Tables
 
-    def _start_table(self, _attributes: Attributes) -> None:
-        self._table_begins = True
+    def _start_table(self) -> None:
+        self._is_first_row = True
 
-    def _start_row(self, _attributes: Attributes) -> None:
-        self._columns = 0
+    def _start_row(self) -> None:
+        self._cells = 0
+
+    def _start_cell(self) -> None:
+        if self._is_after_cell:
+            self._write("| ")
+        self._is_after_cell = True
+        self._cells += 1
 
     def _end_row(self) -> None:
-        self._cell_before = False
-        self._line_in_paragraph()
-        if self._table_begins:
-            self._put("|".join(["---"] * self._columns))
-            self._line_in_paragraph()
-            self._table_begins = False
+        self._output.add_break(LINE, hard=True)
+        if self._is_first_row and self._cells:
+            self._write("|".join(["---"] * self._cells))
+            self._output.add_break(LINE, hard=True)
+        self._is_first_row = False
+        self._is_after_cell = False
 
-    def _cell(self, _attributes: Attributes) -> None:
-        if self._cell_before:
-            self._put("| ")
-        self._cell_before = True
-        self._columns += 1
+    # Inside of paragraphs
 
-    # Links and explanations.
+    def _start_emphasis(self, sign: str) -> None:
+        if self._last and (self._last not in _AFTER_WORD if sign == "_" else self._last == sign[0]):
+            sign = " " + sign
+            self._last = ""
+        self._write(sign)
+        self._begins_emphasis = self._separates_emphasis = True
 
-    def _start_link(self, attributes: Attributes) -> None:
-        address = attributes.get("href")
-        if address is None or address.startswith("#"):
-            self._links.append(None)
-        else:
-            self._links.append(attributes)
-            self._address, self._link_is_empty = address, True
+    def _write_code_sign(self) -> None:
+        if not self._output.is_preformatted:
+            self._write("`")
+            self._in_code = not self._in_code
 
-    def _begin_link(self) -> None:
-        self._put("[")
-        self._address, self._link_is_empty = None, False
+    def _write_quotation_mark(self) -> None:
+        self._write('"')
+
+    def _start_link(self, attributes: Mapping[str, str]) -> None:
+        address, title = attributes.get("href", "#"), attributes.get("title", "")
+        if address.startswith("#"):
+            self._links.append("")
+            return
+        self._unwritten_address, self._address_is_text = address, False
+        if title.strip():
+            address += f' "{title}"'
+        self._links.append("](" + _ADDRESS_SIGN.sub(r"\\\g<0>", address) + ")")
+
+    def _write_link(self) -> None:
+        if self._unwritten_address is not None:
+            self._unwritten_address = None
+            self._write_bracket()
+
+    def _write_bracket(self) -> None:
+        self._add_to_abbreviation(BRACKET)
+        if not self._ignored:
+            self._output.write_bracket()
 
     def _end_link(self) -> None:
-        if not self._links:
-            return
-        link = self._links.pop()
-        if self._address is not None and not self._link_is_empty:
-            self._address = None
-        elif link is not None:
-            if self._link_is_empty:
-                self._begin_link()
-            self._owed_lines = 0
-            title = _escaped_in_link(link.get("title", ""))
-            address = _escaped_in_link(link["href"])
-            self._put("](" + address + (f' "{title}"' if title.strip() else "") + ")")
+        end = self._links.pop()
+        if self._unwritten_address is not None and self._address_is_text:
+            self._unwritten_address = None
+        elif end:
+            self._write_link()
+            self._output.drop_breaks()
+            self._write(end)
 
-    def _start_term(self, attributes: Attributes) -> None:
-        self._term = []
-        self._explanation = attributes.get("title")
+    def _start_abbreviation(self, attributes: Mapping[str, str]) -> None:
+        self._meaning = attributes.get("title")
+        self._abbreviation.clear()
 
-    def _end_term(self) -> None:
-        if self._explanation is not None:
-            self._explained["".join(self._term or ())] = self._explanation
-        self._term = self._explanation = None
+    def _end_abbreviation(self) -> None:
+        if self._meaning is not None:
+            self._abbreviations["".join(self._abbreviation)] = self._meaning
+            self._meaning = None
 
-
-def _escaped(text: str) -> str:
-    text = _ESCAPING.sub(r"\\\\", text)
-    return _LIST_SIGN.sub(r"\1\\\2", text)
-
-
-def _escaped_in_link(text: str) -> str:
-    return _IN_LINK.sub(r"\\\g<0>", text)
-
-
-def _whole_number(text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        return 1
-
-
-def _emphasis(mark: str) -> tuple[_Start, _End]:
-    return (lambda page, _: page._emphasize(mark)), (lambda page: page._put(mark))
-
-
-_LITTLE, _STRONG, _STRUCK = map(_emphasis, ("_", "**", "~~"))
-_CODE: tuple[_Start, _End] = (lambda page, _: page._code()), Markdown._code
-_HIDDEN: tuple[_Start, _End] = Markdown._hide, Markdown._show
-_CELL: tuple[_Start, _End | None] = Markdown._cell, None
-#: What each tag does when it begins and when it ends.
-_TAGS: Mapping[str, tuple[_Start | None, _End | None]] = {
-    "p": (Markdown._block, Markdown._block),
-    "div": (Markdown._block, Markdown._block),
-    "br": (Markdown._break, None),
-    "hr": (Markdown._rule, None),
-    "head": _HIDDEN,
-    "style": _HIDDEN,
-    "script": _HIDDEN,
-    "body": (Markdown._show_all, None),
-    "blockquote": (Markdown._start_quotation, Markdown._end_quotation),
-    "em": _LITTLE,
-    "i": _LITTLE,
-    "u": _LITTLE,
-    "strong": _STRONG,
-    "b": _STRONG,
-    "del": _STRUCK,
-    "strike": _STRUCK,
-    "s": _STRUCK,
-    "kbd": _CODE,
-    "code": _CODE,
-    "tt": _CODE,
-    "q": (Markdown._quote, Markdown._quote),
-    "a": (Markdown._start_link, Markdown._end_link),
-    "abbr": (Markdown._start_term, Markdown._end_term),
-    "dl": (Markdown._paragraph, None),
-    "dt": (None, Markdown._line),
-    "dd": (Markdown._definition, Markdown._line),
-    "ol": (lambda page, attributes: page._start_list("ol", attributes), Markdown._end_list),
-    "ul": (lambda page, attributes: page._start_list("ul", attributes), Markdown._end_list),
-    "li": (Markdown._item, Markdown._end_item),
-    "table": (Markdown._start_table, None),
-    "tr": (Markdown._start_row, Markdown._end_row),
-    "td": _CELL,
-    "th": _CELL,
-    "pre": (Markdown._start_literal, Markdown._end_literal),
-}
+    _WITH_ATTRIBUTES: ClassVar[Mapping[str, Callable[[Markdown, Mapping[str, str]], None]]] = {
+        "a": _start_link,
+        "abbr": _start_abbreviation,
+        "ol": _start_numbers,
+    }
+    _STARTS: ClassVar[Mapping[str, Callable[[Markdown], None]]] = {
+        **dict.fromkeys(("p", "div"), _break_block),
+        **dict.fromkeys(("td", "th"), _start_cell),
+        **dict.fromkeys(_CODE, _write_code_sign),
+        "blockquote": _start_quotation,
+        "br": _write_break,
+        "dd": _start_definition,
+        "dl": _break_paragraph,
+        "hr": _write_rule,
+        "li": _start_item,
+        "pre": _start_preformatted,
+        "q": _write_quotation_mark,
+        "table": _start_table,
+        "tr": _start_row,
+        "ul": _start_list,
+    }
+    _ENDS: ClassVar[Mapping[str, Callable[[Markdown], None]]] = {
+        **dict.fromkeys(("p", "div"), _break_block),
+        **dict.fromkeys(_HEADINGS, _end_heading),
+        **dict.fromkeys(("dt", "dd"), _break_line),
+        **dict.fromkeys(_LISTS, _end_list),
+        **dict.fromkeys(_CODE, _write_code_sign),
+        "a": _end_link,
+        "abbr": _end_abbreviation,
+        "blockquote": _end_quotation,
+        "li": _end_item,
+        "pre": _end_preformatted,
+        "q": _write_quotation_mark,
+        "tr": _end_row,
+    }

@@ -112,6 +112,8 @@ class _Reading(Layout):
         self.markdown = Markdown()
         self._limit = limit
         self._run: list[str] = []
+        #: The run is that of a script or a style, in which signs are like other characters.
+        self._run_is_plain = False
 
     @property
     def is_done(self) -> bool:
@@ -122,6 +124,7 @@ class _Reading(Layout):
 
     def characters(self, text: str, *, plain: bool) -> None:
         self._run.append(text)
+        self._run_is_plain = plain
 
     def opening(self, tag: str, attributes: Mapping[str, str]) -> None:
         self._read_run()
@@ -143,9 +146,10 @@ class _Reading(Layout):
     def _read_run(self) -> None:
         text = "".join(self._run)
         self._run.clear()
-        for piece in _SIGNS.split(text):
+        for piece in [text] if self._run_is_plain else _SIGNS.split(text):
             if piece:
                 self.markdown.text(piece, is_sign=piece in "&<>")
+        self._run_is_plain = False
 
     def text(self) -> str:
         self._read_run()
