@@ -140,7 +140,7 @@ async def test_signals_that_the_server_ignores_reach_commands(tmp_path: Path) ->
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 async def test_a_shell_can_belong_to_another_user(tmp_path: Path) -> None:
-    tmp_path.chmod(0o755)
+    os.chmod(tmp_path, 0o755)
     async with console(tmp_path, username="nobody") as shell:
         answer = await shell.run('id -un; echo "$HOME $USER $LOGNAME"; stat -c %U "$(tty)"; id -G')
         home = pwd.getpwnam("nobody").pw_dir
