@@ -25,6 +25,22 @@ async def test_lines_come_in_order_of_path_and_number(acting: Acting) -> None:
     assert await matching(acting, "x") == expected
 
 
+@pytest.mark.attack
+async def test_no_pattern_name_or_configuration_makes_ripgrep_run_a_program(
+    acting: Acting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran, program, config = (acting.directory / name for name in ("ran", "program", "config"))
+    program.write_text(f"#!/bin/sh\ntouch '{ran}'\ncat\n")
+    program.chmod(0o755)
+    config.write_text(f"--pre={program}\n")
+    monkeypatch.setenv("RIPGREP_CONFIG_PATH", str(config))
+    plant(acting.directory / "below", {"-x": "needle\n", f"--pre={program.name}": "needle\n"})
+    found = await matching(acting, "needle", path=str(acting.directory / "below"))
+    assert sorted(found) == [f"below/--pre={program.name}:1:needle", "below/-x:1:needle"]
+    assert await matching(acting, f"--pre={program}", path=str(config)) == [f"config:1:--pre={program}"]
+    assert not ran.exists()
+
+
 TEXT = """\
 def hello(name):
     print(f"Hello, {name}!")
