@@ -37,6 +37,10 @@ OPERATIONS = (
     "GET /browser", "GET /browser/screenshot", "GET /tools", "POST /tools/call",
     "GET /mcp/servers", "PUT /mcp/servers", "GET /mcp/servers/{name}", "POST /mcp/servers/{name}/restart",
     "GET /mcp/servers/{name}/log", "PUT /mcp/profiles/{name}", "DELETE /mcp/profiles",
+    "POST /exec", "POST /processes", "GET /processes", "GET /processes/{id}", "DELETE /processes/{id}",
+    "POST /processes/{id}/wait", "GET /processes/{id}/stdout", "GET /processes/{id}/stderr",
+    "GET /processes/{id}/events", "GET /processes/{id}/stream", "POST /processes/{id}/stdin",
+    "POST /processes/{id}/signal", "POST /processes/{id}/resize",
     "POST /mcp/messages/", "POST /messages/", "POST /mcp", "DELETE /mcp", "POST /mcp/box", "DELETE /mcp/box",
 )  # fmt: skip
 
@@ -67,6 +71,9 @@ def make_harmless(case: Any, workspace: Path) -> None:
         case.body["name"] = "main"  # every other name would start a shell or a kernel
     if case.path in ("/update_mcp_server", "/mcp/servers"):
         make_servers_harmless(case.body)
+    if case.path in ("/exec", "/processes") and isinstance(case.body, dict):
+        harmless = (("argv", ["true"]), ("shell", "true"), ("cwd", str(workspace)), ("user", ""))
+        case.body |= {name: value for name, value in harmless if isinstance(case.body.get(name), type(value))}
     action: Any = case.body.get("action") if isinstance(case.body, dict) else None
     args = action.get("args") if isinstance(action, dict) else None
     if isinstance(args, dict):
