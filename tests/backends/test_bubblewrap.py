@@ -21,7 +21,7 @@ import pytest
 from glovebox.backends.process.bubblewrap import SHARED
 from glovebox.client.backend import Reporter, Sandbox, Silent
 from glovebox.client.spec import Mount
-from glovebox.errors import BadSpec, NotSupported
+from glovebox.errors import BadSpec, NoIsolation, NotSupported
 from tests.backends.conftest import CLIENT, PROCESS, ROOT, Place, client_of, killed, run, started
 from tests.backends.test_process import boxes_of, doing, is_clear, server_of
 from tests.server.test_viewer_attacks import VIEW, Seen
@@ -263,7 +263,7 @@ async def _state(sandbox: Sandbox, state: str) -> bool:
 
 async def test_a_missing_bubblewrap_is_told(isolated: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
-    with pytest.raises(NotSupported, match="apt-get install bubblewrap"):
+    with pytest.raises(NoIsolation, match="apt-get install bubblewrap"):
         await isolated.make().start(isolated.spec(), Silent())
     assert is_clear(isolated)
 
@@ -275,7 +275,7 @@ async def test_a_bubblewrap_that_may_not_isolate_is_told(
     program.write_text("#!/bin/sh\necho 'bwrap: No permissions to create new namespace' >&2\nexit 1\n")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    with pytest.raises(NotSupported, match="user namespaces"):
+    with pytest.raises(NoIsolation, match="user namespaces"):
         await isolated.make().start(isolated.spec(), Silent())
     assert is_clear(isolated)
 

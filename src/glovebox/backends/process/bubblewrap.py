@@ -11,7 +11,7 @@ from pathlib import Path
 
 import glovebox
 from glovebox.client.spec import BoxSpec
-from glovebox.errors import NotSupported
+from glovebox.errors import NoIsolation, NotSupported
 
 #: The visible part of the root directory. Not /home, /root, /run, /srv, /sys, /var: they hold private data.
 _SYSTEM = ("bin", "etc", "gnu", "lib", "lib32", "lib64", "libx32", "nix", "opt", "sbin", "usr")
@@ -24,6 +24,26 @@ SHARED = (
     "whatever this machine reaches"
 )
 
+#: How to do without isolation.
+WITHOUT = (
+    "If the commands of the box may do all that you may, say so: "
+    'isolation="none" (--isolation none, GLOVEBOX_ISOLATION=none)'
+)
+
+
+def find_program() -> str:
+    """The path of bubblewrap.
+
+    Raises:
+        NoIsolation: it is not installed.
+    """
+    if found := shutil.which("bwrap"):
+        return found
+    raise NoIsolation(
+        "bubblewrap is not installed. Install it (apt-get install bubblewrap), or start Docker or Podman; "
+        f"glovebox doctor says more. {WITHOUT}"
+    )
+
 
 def wrap_command(
     command: list[str], spec: BoxSpec, *, directory: Path, workspace: Path, home: Path, shown: list[str]
@@ -33,11 +53,10 @@ def wrap_command(
     `directory` holds /tmp and the home of the box, `shown` are more paths that it can read.
 
     Raises:
-        NotSupported: bubblewrap is missing or too old.
+        NoIsolation: bubblewrap is missing.
+        NotSupported: it is too old.
     """
-    program = shutil.which("bwrap")
-    if program is None:
-        raise NotSupported("There is no bubblewrap here. Install it (apt-get install bubblewrap).")
+    program = find_program()
     arguments = [program, "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--hostname", "glovebox"]
     # bubblewrap's own first process would wait for all others; the box has to end with the server.
     arguments += ["--as-pid-1", "--new-session", "--proc", "/proc", "--dev", "/dev"]
