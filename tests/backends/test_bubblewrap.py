@@ -21,7 +21,7 @@ import pytest
 from glovebox.backends.process.bubblewrap import SHARED
 from glovebox.client.backend import Reporter, Sandbox, Silent
 from glovebox.client.spec import Mount
-from glovebox.errors import BadSpec, NoIsolation, NotSupported
+from glovebox.errors import BadSpec, BoxDied, NoIsolation, NotSupported
 from tests.backends.conftest import CLIENT, PROCESS, ROOT, Place, client_of, killed, run, started
 from tests.backends.test_process import boxes_of, doing, is_clear, server_of
 from tests.server.test_viewer_attacks import VIEW, Seen
@@ -278,6 +278,21 @@ async def test_a_bubblewrap_that_may_not_isolate_is_told(
     with pytest.raises(NoIsolation, match="user namespaces"):
         await isolated.make().start(isolated.spec(), Silent())
     assert is_clear(isolated)
+
+
+async def test_an_environment_that_serves_brings_its_interpreter(
+    isolated: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "starlette", None)  # as if it were not installed
+    launcher, base = tmp_path / "venv/bin/glovebox", tmp_path / "interpreter"
+    for directory in (launcher.parent, base / "bin"):
+        directory.mkdir(parents=True)
+    (tmp_path / "venv/pyvenv.cfg").write_text(f"home = {base}/bin\nversion = 3.11\n")
+    launcher.write_text(f"#!/bin/sh\ntest -d {base}/bin && echo it is seen\n")
+    launcher.chmod(0o755)
+    isolated.environ["GLOVEBOX_BUNDLE"] = str(tmp_path / "venv")
+    with pytest.raises(BoxDied, match="it is seen"):
+        await isolated.make().start(isolated.spec(), Silent())
 
 
 AS_SOMEBODY = """

@@ -88,9 +88,25 @@ def interpreter_paths() -> list[str]:
     candidates = [sys.base_prefix, sys.base_exec_prefix, sys.prefix, sys.exec_prefix, *libraries, package]
     candidates += [os.path.realpath(path) for path in candidates]
     candidates.append(os.path.realpath(sys.executable))
+    return _outside_system(candidates)
+
+
+def bundle_paths(bundle: str) -> list[str]:
+    """The paths of a directory with a runtime: its own, and that of its interpreter if it is a venv."""
+    try:
+        with open(f"{bundle}/pyvenv.cfg", encoding="utf-8") as file:
+            lines = [line.partition("=") for line in file]
+    except FileNotFoundError:
+        return [bundle]
+    homes = [value.strip() for name, _, value in lines if name.strip() == "home"]
+    homes += [os.path.realpath(f"{home}/python3").rpartition("/")[0] for home in homes]
+    return _outside_system([bundle, *map(os.path.dirname, homes)])
+
+
+def _outside_system(paths: list[str]) -> list[str]:
     shown: list[str] = []
-    for path in sorted(set(map(os.path.abspath, candidates)), key=len):
-        if path.split("/")[1] not in _SYSTEM and not any(_is_below(path, other) for other in shown):
+    for path in sorted(set(map(os.path.abspath, paths)), key=len):
+        if path.split("/")[1] not in ("", *_SYSTEM) and not any(_is_below(path, other) for other in shown):
             shown.append(path)
     return shown
 

@@ -107,7 +107,10 @@ def _isolated_command(
         directory=directory.path,
         workspace=workspace_of(directory, record),
         home=home,
-        shown=[*([bundle] if bundle else bubblewrap.interpreter_paths()), *filter(None, [server])],
+        shown=[
+            *(bubblewrap.bundle_paths(bundle) if bundle else bubblewrap.interpreter_paths()),
+            *filter(None, [server]),
+        ],
     )
     return command, home
 
