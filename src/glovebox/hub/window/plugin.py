@@ -2,21 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.websockets import WebSocket
+
 from glovebox.box.executor import Handler, Observer
+from glovebox.box.fallbacks import refuse
 from glovebox.box.files.actions.content import FileActions
 from glovebox.box.files.actions.paths import PathActions
 from glovebox.box.plugin import Context, Plugin
-from glovebox.box.system.stats import Stats
-from glovebox.http.endpoints import Endpoint, Socket
-from glovebox.hub.window.endpoints import ShellEndpoints, refusing_endpoints, refusing_handlers
+from glovebox.box.system.stats import ServerInfo, Stats
+from glovebox.box.terminal.endpoints.commands import SignalRequest, command_endpoints
+from glovebox.box.terminal.endpoints.sessions import NewSession
+from glovebox.errors import BadSession, UnsupportedAction
+from glovebox.http import requests
+from glovebox.http.endpoints import Endpoint, Parameter, Reply, Socket
+from glovebox.http.responses import ErrorBody, json_response, refused, to_json
 from glovebox.hub.window.files import WindowFiles
 from glovebox.hub.window.search import WindowSearch
+from glovebox.hub.window.shell import NO_SIZE
 from glovebox.hub.window.terminal import WindowTerminal
 from glovebox.hub.window.transfer import WindowTransfer
 from glovebox.hub.window_client import Hands
+from glovebox.protocol.actions import (
+    BrowseInteractiveAction,
+    BrowseURLAction,
+    IPythonRunCellAction,
+    MCPAction,
+)
+from glovebox.protocol.terminal import SessionInfo
 
 #: How much of earlier contents is kept for one window.
 _HISTORY_BYTES = 64 << 20
@@ -88,3 +105,150 @@ class WindowPlugin(Plugin):
 
     def observers(self) -> Iterable[Observer]:
         return (self._stats,)
+
+
+_INSTEAD = "Use a box of the backend process or docker for that."
+_NO_KERNEL = (
+    "A VS Code window has no IPython kernel: run_ipython cannot be carried out in it. Run the code with "
+    f"`python`, or: {_INSTEAD}"
+)
+_NO_BROWSER = f"A VS Code window has no browser for agents: it opens no pages. {_INSTEAD}"
+_NO_MCP = f"A VS Code window calls no MCP servers. {_INSTEAD}"
+_NO_METRICS = f"A VS Code window does not tell what its machine uses. {_INSTEAD}"
+_NO_ATTACHING = (
+    "Nobody can attach to a terminal of a VS Code window from here: it is there, in the window, for its user."
+)
+#: A WebSocket is closed with this, as for a session that is not there.
+_CLOSED = 4404
+
+#: Endpoints of a box that a window does not have: method, path, and the error.
+_MISSING: tuple[tuple[str, str, str], ...] = (
+    ("GET", "/kernels", _NO_KERNEL),
+    ("POST", "/kernels", _NO_KERNEL),
+    ("GET", "/kernels/{rest:path}", _NO_KERNEL),
+    ("POST", "/kernels/{rest:path}", _NO_KERNEL),
+    ("DELETE", "/kernels/{rest:path}", _NO_KERNEL),
+    ("GET", "/kernelspecs", _NO_KERNEL),
+    ("GET", "/browser", _NO_BROWSER),
+    ("GET", "/browser/{rest:path}", _NO_BROWSER),
+    ("POST", "/update_mcp_server", _NO_MCP),
+    ("GET", "/mcp/servers", _NO_MCP),
+    ("PUT", "/mcp/servers", _NO_MCP),
+    ("GET", "/sse", _NO_MCP),
+    ("GET", "/mcp", _NO_MCP),
+    ("POST", "/mcp", _NO_MCP),
+    ("GET", "/mcp/{rest:path}", _NO_MCP),
+    ("POST", "/mcp/{rest:path}", _NO_MCP),
+    ("GET", "/metrics", _NO_METRICS),
+    ("GET", "/metrics/system", _NO_METRICS),
+    ("POST", "/sessions/{name}/resize", NO_SIZE),
+)
+
+
+class ShellEndpoints:
+    """The endpoints."""
+
+    def __init__(self, terminal: WindowTerminal, stats: Stats, context: Context) -> None:
+        self._terminal = terminal
+        self._stats = stats
+        self._context = context
+
+    async def server_info(self, request: Request) -> Response:
+        """How long the window is a box, and what the hub uses."""
+        return json_response(await self._context.threads.run(self._stats.look))
+
+    async def all(self, request: Request) -> Response:
+        return json_response(self._terminal.sessions())
+
+    async def create(self, request: Request) -> Response:
+        asked = await requests.body(request, NewSession)
+        if asked.rows is not None or asked.columns is not None:
+            raise BadSession(NO_SIZE)
+        if asked.limits is not None:
+            raise BadSession("A terminal in VS Code cannot be limited: it is its user's. Leave limits out.")
+        return json_response(await self._terminal.create(asked.name, cwd=asked.cwd), 201)
+
+    async def info(self, request: Request) -> Response:
+        return json_response(self._terminal.session(request.path_params["name"]).info())
+
+    async def end(self, request: Request) -> Response:
+        """Close the terminal of a session."""
+        await self._terminal.end(request.path_params["name"])
+        return Response(status_code=204)
+
+    async def signal(self, request: Request) -> Response:
+        """Send a signal to what runs in the foreground."""
+        session = self._terminal.session(request.path_params["name"])
+        asked = await requests.body(request, SignalRequest)
+        await session.shell.signal(asked.signal)
+        return json_response(session.info())
+
+    def endpoints(self) -> list[Endpoint]:
+        path = (Parameter("name", {"type": "string"}, "The name of the session; `main` is always there."),)
+        one = Reply("The session.", SessionInfo)
+        unknown = Reply("No session has that name.", ErrorBody)
+        invalid = Reply("The body is not of the right form, or no session can be like that.", ErrorBody)
+        failed = Reply("The window did not do it.", ErrorBody)
+        return [
+            Endpoint(
+                "GET", "/server_info", self.server_info, "How long the window is a box, what the hub uses",
+                {200: Reply("Seconds and bytes.", ServerInfo)}, open=True,
+            ),
+            Endpoint(
+                "GET", "/sessions", self.all, "The terminals of the window that are used from here",
+                {200: Reply("All of them.",
+                             {"type": "array", "items": {"$ref": "#/components/schemas/SessionInfo"}})},
+            ),
+            Endpoint(
+                "POST", "/sessions", self.create, "Have a terminal, which is opened with its first command",
+                {201: one, 409: Reply("The name is taken.", ErrorBody), 422: invalid}, body=NewSession,
+            ),
+            Endpoint(
+                "GET", "/sessions/{name}", self.info, "A terminal of the window",
+                {200: one, 404: unknown}, path_parameters=path,
+            ),
+            Endpoint(
+                "DELETE", "/sessions/{name}", self.end, "Close a terminal and end what runs in it",
+                {204: Reply("It is gone."), 404: unknown, 500: failed}, path_parameters=path,
+            ),
+            Endpoint(
+                "POST", "/sessions/{name}/signal", self.signal, "Send a signal to what runs in a terminal",
+                {200: one, 404: unknown, 409: Reply("Nothing runs.", ErrorBody), 422: invalid, 500: failed},
+                path_parameters=path, body=SignalRequest,
+            ),
+            *command_endpoints(self._terminal, self._context.threads, self._context.closing),
+        ]  # fmt: skip
+
+
+def refusing_handlers() -> list[Handler]:
+    """For actions that a window cannot carry out."""
+    return [
+        refuse(IPythonRunCellAction, _NO_KERNEL),
+        refuse(BrowseURLAction, _NO_BROWSER),
+        refuse(BrowseInteractiveAction, _NO_BROWSER),
+        refuse(MCPAction, _NO_MCP),
+    ]
+
+
+def refusing_endpoints() -> list[Endpoint | Socket]:
+    """For endpoints of a box that a window does not have."""
+    answers = {500: Reply("A VS Code window cannot do that; `detail` says what can.", ErrorBody)}
+    endpoints = [
+        Endpoint(method, path, _refusing(message), "Not in a VS Code window", answers)
+        for method, path, message in _MISSING
+    ]
+    return [*endpoints, Socket("/sessions/{name}/attach", _not_attached)]
+
+
+def _refusing(message: str) -> Callable[[Request], Awaitable[Response]]:
+    async def answer(request: Request) -> Response:
+        return refused(UnsupportedAction(message))
+
+    return answer
+
+
+async def _not_attached(socket: WebSocket) -> None:
+    await socket.accept()
+    closed = {"type": "closed", "code": UnsupportedAction.code, "reason": _NO_ATTACHING}
+    await socket.send_text(to_json(closed).decode())
+    await socket.close(_CLOSED)
