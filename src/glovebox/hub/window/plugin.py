@@ -15,15 +15,13 @@ from glovebox.box.files.actions.content import FileActions
 from glovebox.box.files.actions.paths import PathActions
 from glovebox.box.plugin import Context, Plugin
 from glovebox.box.system.stats import ServerInfo, Stats
-from glovebox.box.terminal.endpoints.commands import SignalRequest, command_endpoints
-from glovebox.box.terminal.endpoints.sessions import NewSession
-from glovebox.errors import BadSession, UnsupportedAction
-from glovebox.http import requests
-from glovebox.http.endpoints import Endpoint, Parameter, Reply, Socket
+from glovebox.box.terminal.endpoints.commands import command_endpoints
+from glovebox.box.terminal.endpoints.sessions import session_endpoints
+from glovebox.errors import UnsupportedAction
+from glovebox.http.endpoints import Endpoint, Reply, Socket
 from glovebox.http.responses import ErrorBody, json_response, refused, to_json
 from glovebox.hub.window.files import WindowFiles
 from glovebox.hub.window.search import WindowSearch
-from glovebox.hub.window.shell import NO_SIZE
 from glovebox.hub.window.terminal import WindowTerminal
 from glovebox.hub.window.transfer import WindowTransfer
 from glovebox.hub.window_client import Hands
@@ -33,7 +31,6 @@ from glovebox.protocol.actions import (
     IPythonRunCellAction,
     MCPAction,
 )
-from glovebox.protocol.terminal import SessionInfo
 
 #: How much of earlier contents is kept for one window.
 _HISTORY_BYTES = 64 << 20
@@ -95,10 +92,18 @@ class WindowPlugin(Plugin):
     def endpoints(self) -> Iterable[Endpoint | Socket]:
         """Terminals, transfers, and errors for what is missing."""
         return [
-            *ShellEndpoints(self.terminal, self._stats, self.context).endpoints(),
+            Endpoint(
+                "GET", "/server_info", self._server_info, "How long the window is a box, what the hub uses",
+                {200: Reply("Seconds and bytes.", ServerInfo)}, open=True,
+            ),
+            *session_endpoints(self.terminal),
+            *command_endpoints(self.terminal, self.context.threads, self.context.closing),
             *self._transfer.endpoints(),
             *refusing_endpoints(),
-        ]
+        ]  # fmt: skip
+
+    async def _server_info(self, request: Request) -> Response:
+        return json_response(await self.context.threads.run(self._stats.look))
 
     def gauges(self) -> Mapping[str, float]:
         return {"sessions": len(self.terminal.sessions())}
@@ -141,83 +146,7 @@ _MISSING: tuple[tuple[str, str, str], ...] = (
     ("POST", "/mcp/{rest:path}", _NO_MCP),
     ("GET", "/metrics", _NO_METRICS),
     ("GET", "/metrics/system", _NO_METRICS),
-    ("POST", "/sessions/{name}/resize", NO_SIZE),
 )
-
-
-class ShellEndpoints:
-    """The endpoints."""
-
-    def __init__(self, terminal: WindowTerminal, stats: Stats, context: Context) -> None:
-        self._terminal = terminal
-        self._stats = stats
-        self._context = context
-
-    async def server_info(self, request: Request) -> Response:
-        """How long the window is a box, and what the hub uses."""
-        return json_response(await self._context.threads.run(self._stats.look))
-
-    async def all(self, request: Request) -> Response:
-        return json_response(self._terminal.sessions())
-
-    async def create(self, request: Request) -> Response:
-        asked = await requests.body(request, NewSession)
-        if asked.rows is not None or asked.columns is not None:
-            raise BadSession(NO_SIZE)
-        if asked.limits is not None:
-            raise BadSession("A terminal in VS Code cannot be limited: it is its user's. Leave limits out.")
-        return json_response(await self._terminal.create(asked.name, cwd=asked.cwd), 201)
-
-    async def info(self, request: Request) -> Response:
-        return json_response(self._terminal.session(request.path_params["name"]).info())
-
-    async def end(self, request: Request) -> Response:
-        """Close the terminal of a session."""
-        await self._terminal.end(request.path_params["name"])
-        return Response(status_code=204)
-
-    async def signal(self, request: Request) -> Response:
-        """Send a signal to what runs in the foreground."""
-        session = self._terminal.session(request.path_params["name"])
-        asked = await requests.body(request, SignalRequest)
-        await session.shell.signal(asked.signal)
-        return json_response(session.info())
-
-    def endpoints(self) -> list[Endpoint]:
-        path = (Parameter("name", {"type": "string"}, "The name of the session; `main` is always there."),)
-        one = Reply("The session.", SessionInfo)
-        unknown = Reply("No session has that name.", ErrorBody)
-        invalid = Reply("The body is not of the right form, or no session can be like that.", ErrorBody)
-        failed = Reply("The window did not do it.", ErrorBody)
-        return [
-            Endpoint(
-                "GET", "/server_info", self.server_info, "How long the window is a box, what the hub uses",
-                {200: Reply("Seconds and bytes.", ServerInfo)}, open=True,
-            ),
-            Endpoint(
-                "GET", "/sessions", self.all, "The terminals of the window that are used from here",
-                {200: Reply("All of them.",
-                             {"type": "array", "items": {"$ref": "#/components/schemas/SessionInfo"}})},
-            ),
-            Endpoint(
-                "POST", "/sessions", self.create, "Have a terminal, which is opened with its first command",
-                {201: one, 409: Reply("The name is taken.", ErrorBody), 422: invalid}, body=NewSession,
-            ),
-            Endpoint(
-                "GET", "/sessions/{name}", self.info, "A terminal of the window",
-                {200: one, 404: unknown}, path_parameters=path,
-            ),
-            Endpoint(
-                "DELETE", "/sessions/{name}", self.end, "Close a terminal and end what runs in it",
-                {204: Reply("It is gone."), 404: unknown, 500: failed}, path_parameters=path,
-            ),
-            Endpoint(
-                "POST", "/sessions/{name}/signal", self.signal, "Send a signal to what runs in a terminal",
-                {200: one, 404: unknown, 409: Reply("Nothing runs.", ErrorBody), 422: invalid, 500: failed},
-                path_parameters=path, body=SignalRequest,
-            ),
-            *command_endpoints(self._terminal, self._context.threads, self._context.closing),
-        ]  # fmt: skip
 
 
 def refusing_handlers() -> list[Handler]:
