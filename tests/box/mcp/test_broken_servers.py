@@ -14,7 +14,7 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.box.mcp.speaking import (
+from tests.box.mcp.mcp_client import (
     TRANSPORTS,
     Transport,
     call,

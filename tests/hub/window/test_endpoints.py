@@ -18,7 +18,7 @@ from glovebox.protocol.actions import (
     MCPAction,
 )
 from glovebox.protocol.window import Land, Put
-from tests.hub.window.acting import Acting, acting, failing
+from tests.hub.window.window_box import Acting, acting, failing
 
 
 @pytest.fixture
