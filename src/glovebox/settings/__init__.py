@@ -209,7 +209,6 @@ class Settings:
     )  # fmt: skip
     log_level: str = setting("INFO", "DEBUG, INFO, WARNING or ERROR.", variable="LOG_LEVEL", metavar="LEVEL")
     log_json: bool = setting(False, "Log one JSON object per line.", variable="LOG_JSON")
-    quiet: bool = setting(False, "Print no line for each action. Without a terminal, none is printed anyway.")
 
     #: What commands inherit: the environment of the server without its secrets.
     command_environment: Mapping[str, str] = dataclasses.field(default_factory=dict, repr=False)

@@ -41,6 +41,7 @@ def add_command(commands: Commands) -> None:
         description="Serve a box: a persistent shell, files and an editor behind the OpenHands runtime API.",
         examples=EXAMPLES,
     )
+    parser.add_argument("-q", "--quiet", action="store_true", help="Print no line for each action.")
     settings.add_arguments(parser)
     parser.set_defaults(run=run)
 
@@ -61,7 +62,7 @@ def run(arguments: argparse.Namespace) -> int:
     logs.configure(level=chosen.log_level, as_json=chosen.log_json, secrets=[chosen.session_api_key])
 
     lines = ActionLines(chosen.session_api_key)
-    shows_lines = sys.stderr.isatty() and not (chosen.quiet or chosen.log_json)
+    shows_lines = sys.stderr.isatty() and not (arguments.quiet or chosen.log_json)
 
     def announce(address: str, milliseconds: float, hints: list[str], logins: Logins) -> None:
         # The link is a secret, and a terminal is no log.
