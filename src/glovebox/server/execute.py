@@ -184,6 +184,7 @@ def _details(call: Call, started: float) -> msgspec.Raw:
 LONGEST_KEY = 512
 #: As the contract has it.
 _UNREADABLE = "There was an error parsing the body"
+_TYPE_HINT = "send Content-Type: application/json"
 
 
 class ExecuteRequest(Message):
@@ -208,7 +209,7 @@ async def decode_asked(request: Request) -> ExecuteRequest | Response:
     """The decoded request, or the response that says what is wrong with it."""
     body = await request.body()
     if not _is_json(request.headers.get("content-type")):
-        return invalid_request(_not_an_object(body))
+        return invalid_request({**_not_an_object(body), "ctx": {"hint": _TYPE_HINT}})
     try:
         asked = _DECODER.decode(body)
         check_depth(body, asked.action)
