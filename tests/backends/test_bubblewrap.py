@@ -21,7 +21,7 @@ import pytest
 from glovebox.backends.process.bubblewrap import SHARED
 from glovebox.client.backend import Reporter, Sandbox, Silent
 from glovebox.client.spec import Mount
-from glovebox.errors import BadSpec, NotSupported
+from glovebox.errors import BadSpec, BoxDied, NoIsolation, NotSupported
 from tests.backends.conftest import CLIENT, PROCESS, ROOT, Place, client_of, killed, run, started
 from tests.backends.test_process import boxes_of, doing, is_clear, server_of
 from tests.box.notebook.test_environment import make_wheel
@@ -275,7 +275,7 @@ async def _state(sandbox: Sandbox, state: str) -> bool:
 
 async def test_a_missing_bubblewrap_is_told(isolated: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
-    with pytest.raises(NotSupported, match="apt-get install bubblewrap"):
+    with pytest.raises(NoIsolation, match="apt-get install bubblewrap"):
         await isolated.make().start(isolated.spec(), Silent())
     assert is_clear(isolated)
 
@@ -287,9 +287,24 @@ async def test_a_bubblewrap_that_may_not_isolate_is_told(
     program.write_text("#!/bin/sh\necho 'bwrap: No permissions to create new namespace' >&2\nexit 1\n")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    with pytest.raises(NotSupported, match="user namespaces"):
+    with pytest.raises(NoIsolation, match="user namespaces"):
         await isolated.make().start(isolated.spec(), Silent())
     assert is_clear(isolated)
+
+
+async def test_an_environment_that_serves_brings_its_interpreter(
+    isolated: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "starlette", None)  # as if it were not installed
+    launcher, base = tmp_path / "venv/bin/glovebox", tmp_path / "interpreter"
+    for directory in (launcher.parent, base / "bin"):
+        directory.mkdir(parents=True)
+    (tmp_path / "venv/pyvenv.cfg").write_text(f"home = {base}/bin\nversion = 3.11\n")
+    launcher.write_text(f"#!/bin/sh\ntest -d {base}/bin && echo it is seen\n")
+    launcher.chmod(0o755)
+    isolated.environ["GLOVEBOX_BUNDLE"] = str(tmp_path / "venv")
+    with pytest.raises(BoxDied, match="it is seen"):
+        await isolated.make().start(isolated.spec(), Silent())
 
 
 AS_SOMEBODY = """
