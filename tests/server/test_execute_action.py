@@ -33,7 +33,7 @@ def test_details_are_given_when_asked_for(box: RunningBox, tmp_path: Path) -> No
     answer = box.client.post(
         PATH, json={**envelope("mkdir", path=str(tmp_path / "d")), "details": True}
     ).json()
-    assert set(answer["details"]) == {"action_id", "started", "seconds", "command"}
+    assert set(answer["details"]) == {"action_id", "started", "seconds", "command", "cell"}
     assert 0 <= answer["details"]["seconds"] < 60
 
 
