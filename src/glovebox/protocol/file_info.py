@@ -95,10 +95,12 @@ class Chmod(Message, forbid_unknown_fields=True):
 
 
 class Unpacked(Message):
-    """How many files of an archive were unpacked."""
+    """How much of an archive was unpacked into a directory."""
 
     path: str
     files: int
+    #: Entries that must not be unpacked: links that lead outside, names with `..`, pipes, devices.
+    skipped: int
 
 
 class FileChange(Message):

@@ -9,6 +9,7 @@ from glovebox.box.files.actions.content import FileActions
 from glovebox.box.files.actions.paths import PathActions
 from glovebox.box.files.actions.search import SearchActions
 from glovebox.box.files.disk.local_files import LocalFiles
+from glovebox.box.files.endpoints.archives import archive_endpoints
 from glovebox.box.files.endpoints.content import content_endpoints
 from glovebox.box.files.endpoints.paths import path_endpoints
 from glovebox.box.files.endpoints.workspace import Workspace, default_home
@@ -52,6 +53,7 @@ class FilesPlugin(Plugin):
             *transfer_endpoints(settings, threads),
             *content_endpoints(workspace, self._files.locks, settings.max_upload_size),
             *path_endpoints(workspace, self._files),
+            *archive_endpoints(workspace, settings.max_upload_size),
         ]
 
     async def stop(self) -> None:

@@ -19,8 +19,11 @@ from typing import NamedTuple
 
 from glovebox.box.credentials import own_rights
 from glovebox.box.files.disk import atomic
+from glovebox.box.files.disk.listing import Accounts, described
+from glovebox.box.files.disk.local_files import PathLocks
 from glovebox.box.files.disk.path_errors import shown
 from glovebox.errors import FileError, IsADirectory, NoSuchFile, NotAFile
+from glovebox.protocol.file_info import FileInfo
 
 _NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
 _DIRECTORY = os.O_DIRECTORY | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
@@ -43,7 +46,14 @@ class Replacement:
     """
 
     def __init__(
-        self, path: str, *, condition: Condition, mode: int | None, owner: Owner, parents: bool
+        self,
+        path: str,
+        *,
+        locks: PathLocks,
+        condition: Condition,
+        mode: int | None,
+        owner: Owner,
+        parents: bool,
     ) -> None:
         """Begin.
 
@@ -53,6 +63,7 @@ class Replacement:
             OSError: as the system says.
         """
         self.path = path
+        self._locks = locks
         self._condition = condition
         self._mode = mode
         self._owner = owner
@@ -70,11 +81,6 @@ class Replacement:
             self._close()
             raise
 
-    @property
-    def real(self) -> str:
-        """The path without links, which is what to lock while it is committed."""
-        return self._real
-
     def write(self, pieces: Iterable[bytes]) -> None:
         """Append what has arrived.
 
@@ -89,7 +95,7 @@ class Replacement:
         if self._closed:
             self.discard()
 
-    def commit(self) -> tuple[os.stat_result, bool]:
+    def finish(self) -> tuple[FileInfo, bool]:
         """Put the content in its place, if the condition is still met; returns whether it is a new file, too.
 
         Raises:
@@ -98,12 +104,13 @@ class Replacement:
             OSError: as the system says; the old file is as it was.
         """
         try:
-            with self._busy:
+            with self._busy, self._locks.hold(self._real):
                 if self._closed:
                     raise FileError(f"{shown(self.path)} was not written.")  # nobody waits for this
-                return self._commit()
+                status, made = self._commit()
         finally:
             self.discard()
+        return described(self.path, status, None, Accounts()), made
 
     def discard(self) -> None:
         """Leave nothing behind that is not in its place."""
