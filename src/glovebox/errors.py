@@ -332,7 +332,7 @@ class TransferError(GloveboxError, code="transfer_failed"):
     """An upload or download was refused or broke off."""
 
 
-class BadArchive(TransferError, code="bad_archive"):
+class BadArchive(TransferError, code="bad_archive", status=422):
     """The archive is not one, or unpacking it would do harm."""
 
 

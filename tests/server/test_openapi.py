@@ -40,12 +40,13 @@ OPERATIONS = (
     "GET /mcp/servers/{name}/log", "PUT /mcp/profiles/{name}", "DELETE /mcp/profiles",
     "GET /files/content", "HEAD /files/content", "PUT /files/content", "GET /files/stat", "GET /files/exists",
     "GET /files/list", "POST /files/mkdir", "POST /files/remove", "POST /files/rename", "POST /files/chmod",
+    "GET /files/archive", "PUT /files/archive",
     "POST /mcp/messages/", "POST /messages/", "POST /mcp", "DELETE /mcp", "POST /mcp/box", "DELETE /mcp/box",
 )  # fmt: skip
 
 #: Answers without an end have tests of their own.
 ENDLESS = (
-    "GET /events", "GET /metrics/system", "GET /browser/screencast",
+    "GET /events", "GET /files/watch", "GET /metrics/system", "GET /browser/screencast",
     "GET /mcp/sse", "GET /sse", "GET /mcp", "GET /mcp/box",
 )  # fmt: skip
 
