@@ -96,7 +96,7 @@ class UnsupportedAction(ActionError, code="unsupported_action"):
     """The action is known, but nothing in this box carries it out."""
 
 
-class KeyReused(ActionError, code="idempotency_key_reused"):
+class KeyReused(ActionError, code="idempotency_key_reused", status=409):
     """An idempotency key came back with a different action."""
 
 
@@ -133,7 +133,15 @@ class NoSuchCommand(TerminalError, code="no_such_command", status=404):
 
 
 class CommandEnded(TerminalError, code="command_ended", status=409):
-    """The command has ended, and there is nothing left to signal."""
+    """The command has ended, and there is nothing left to signal or to give input to."""
+
+
+class SessionBusy(TerminalError, code="session_busy", status=409):
+    """Another command runs in the session; the text names it."""
+
+
+class BadInput(TerminalError, code="bad_input", status=422):
+    """A command or a key that no terminal can be given."""
 
 
 class SessionTaken(TerminalError, code="session_taken", status=409):

@@ -66,6 +66,7 @@ class WindowPlugin(Plugin):
     def handlers(self) -> Iterable[Handler]:
         return [
             self.terminal.run,
+            self.terminal.execute,
             *self._content.handlers(),
             *self._search.handlers(),
             *self._paths.handlers(),
