@@ -460,6 +460,10 @@ class BadImage(BackendError, code="bad_image"):
     """An image that cannot be pulled or built, or that no box runs in."""
 
 
+class NoIsolation(BackendError, code="no_isolation"):
+    """Nothing here can isolate a box; the text says how to get it, or how to do without."""
+
+
 class NoBundle(BackendError, code="no_bundle"):
     """There is no runtime to put into the image."""
 
