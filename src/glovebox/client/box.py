@@ -12,11 +12,11 @@ from urllib.parse import quote
 
 import msgspec
 
-from glovebox.client import places
+from glovebox.client import registry
 from glovebox.client.backend import Backend, BoxInfo, ProgressCallback
 from glovebox.client.capabilities import commands, processes
 from glovebox.client.capabilities.browser import AsyncBoxBrowser
-from glovebox.client.capabilities.commands import AsyncCommandHandle, CommandOutcome, OnWait
+from glovebox.client.capabilities.commands import AsyncCommandHandle, CommandOutcome, WaitPolicy
 from glovebox.client.capabilities.files import AsyncBoxFiles
 from glovebox.client.capabilities.notebook import AsyncBoxNotebook
 from glovebox.client.capabilities.processes import AsyncProcessHandle, ExecOutcome
@@ -100,19 +100,17 @@ class AsyncBox:
             NoSuchBox: there is none.
             BoxUnreachable: nothing answers at the address.
         """
-        settings = host.load()
         is_address = box.startswith(("http://", "https://"))
-        found = box if is_address else await places.find_backend(box, backend, settings)
         spec = _ANY if is_address else BoxSpec(name=box)
         made = cls.__new__(cls)
-        made._set_up(Runtime(found, spec, key=key, attach=not is_address))
+        made._set_up(Runtime(box if is_address else backend, spec, key=key, attach=not is_address))
         await made.open()
         return made
 
     @staticmethod
     async def list(backend: str = "") -> builtins.list[BoxInfo]:
         """The boxes that there are, of all backends or of one; `attach` takes their names."""
-        return await places.list_boxes(backend, host.load())
+        return await registry.list_boxes(backend, host.load())
 
     def __repr__(self) -> str:
         runtime = self.runtime
@@ -163,7 +161,7 @@ class AsyncBox:
         timeout: float | None = None,
         session: str = "main",
         on_output: Callable[[str], object] | None = None,
-        on_wait: OnWait = "raise",
+        on_wait: WaitPolicy = "raise",
         limits: Limits | None = None,
     ) -> CommandOutcome:
         """Run a command, or a script of several lines, in a persistent shell on a terminal.

@@ -11,7 +11,7 @@ from typing import Self
 from glovebox.client import loop
 from glovebox.client.backend import Backend, BoxInfo, ProgressCallback
 from glovebox.client.box import AsyncBox, Ports
-from glovebox.client.capabilities.commands import CommandOutcome, OnWait
+from glovebox.client.capabilities.commands import CommandOutcome, WaitPolicy
 from glovebox.client.capabilities.processes import ExecOutcome
 from glovebox.client.loop import Relay
 from glovebox.client.spec import BoxSpec, Isolation
@@ -136,7 +136,7 @@ class Box(Blocking[AsyncBox]):
         timeout: float | None = None,
         session: str = "main",
         on_output: Callable[[str], object] | None = None,
-        on_wait: OnWait = "raise",
+        on_wait: WaitPolicy = "raise",
         limits: Limits | None = None,
     ) -> CommandOutcome:
         """Run a command, or a script of several lines, in a persistent shell on a terminal.

@@ -14,7 +14,7 @@ from glovebox.client.capabilities.browser import AsyncBoxBrowser
 from glovebox.client.capabilities.commands import AsyncCommandHandle
 from glovebox.client.capabilities.files import AsyncBoxFiles, AsyncFileWatch
 from glovebox.client.capabilities.notebook import AsyncBoxNotebook, CellOutcome
-from glovebox.client.capabilities.processes import AsyncProcessHandle, ProcessOutput
+from glovebox.client.capabilities.processes import AsyncProcessHandle, OutputPiece
 from glovebox.client.loop import LOOP, Relay, blocking_items
 from glovebox.client.transfer.files import Progress
 from glovebox.errors import CommandError
@@ -145,7 +145,7 @@ class ProcessHandle(Blocking[AsyncProcessHandle]):
     kill = blocking(AsyncProcessHandle.kill)
     """End the program and its children. Idempotent."""
 
-    def __iter__(self) -> Iterator[ProcessOutput]:
+    def __iter__(self) -> Iterator[OutputPiece]:
         return blocking_items(self._own.live_output())
 
     def __enter__(self) -> Self:

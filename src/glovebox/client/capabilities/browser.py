@@ -174,7 +174,7 @@ def _page(answer: BrowserOutputObservation, title: str) -> WebPage:
 
 def _content(told: str) -> str:
     """The page without what the contract writes around it."""
-    before, mark, rest = told.partition("============== BEGIN ")
+    _, mark, rest = told.partition("============== BEGIN ")
     if not mark:
         return told
     return rest.partition("\n")[2].rpartition("\n============== END ")[0]

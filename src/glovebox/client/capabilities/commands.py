@@ -21,12 +21,11 @@ from glovebox.errors import (
     NoSuchSession,
     PortClosed,
 )
-from glovebox.protocol.base import Message
 from glovebox.protocol.events import Output
-from glovebox.protocol.terminal import Bill, CommandInfo, Limits, StateName
+from glovebox.protocol.terminal import Bill, CommandInfo, CommandResult, Limits, StateName
 
 #: `raise` when the command waits for input, or go on waiting.
-OnWait = Literal["raise", "wait"]
+WaitPolicy = Literal["raise", "wait"]
 #: Seconds of one request; longer waits are several.
 _STEP = 30.0
 #: Seconds for the answer beyond the time that the box waits.
@@ -41,14 +40,6 @@ _WORDS: dict[str, str] = {
     "editor": "has opened an editor",
     "stopped": "is stopped",
 }
-
-
-class _Result(Message):
-    command: CommandInfo
-    output: str = ""
-    truncated: bool = False
-    timed_out: bool = False
-    notes: list[str] = []
 
 
 @dataclass(frozen=True)
@@ -160,7 +151,7 @@ class AsyncCommandHandle:
         self._link = link
         self._own_session = own_session
         self._is_server = False
-        self._end: _Result | None = None
+        self._end: CommandResult | None = None
 
     def __repr__(self) -> str:
         state = "" if self._end is None else f", exit code {self._end.command.exit_code}"
@@ -174,7 +165,7 @@ class AsyncCommandHandle:
         """
         return _status(await self._wait(timeout, "return"))
 
-    async def result(self, timeout: float | None = None, *, on_wait: OnWait = "raise") -> CommandOutcome:
+    async def result(self, timeout: float | None = None, *, on_wait: WaitPolicy = "raise") -> CommandOutcome:
         """Wait until the command has ended.
 
         Raises:
@@ -281,7 +272,7 @@ class AsyncCommandHandle:
         if self._end is None and (error is not None or self._is_server or (await self.wait()).waits):
             await self.kill()
 
-    async def _wait(self, timeout: float | None, on_wait: str) -> _Result:
+    async def _wait(self, timeout: float | None, on_wait: str) -> CommandResult:
         if self._end is not None:
             return self._end
         end = None if timeout is None else time.monotonic() + timeout
@@ -297,15 +288,15 @@ class AsyncCommandHandle:
                     output=result.output,
                 )
 
-    async def _ask(self, seconds: float, on_wait: str) -> _Result:
+    async def _ask(self, seconds: float, on_wait: str) -> CommandResult:
         result = await self._link.ask(
-            _Result, "POST", f"/commands/{quote(self.id)}/wait",
+            CommandResult, "POST", f"/commands/{quote(self.id)}/wait",
             body={"timeout": seconds, "on_wait": on_wait}, limit=seconds + _GRACE, repeatable=True,
         )  # fmt: skip
         await self._saw(result)
         return result
 
-    async def _saw(self, result: _Result) -> None:
+    async def _saw(self, result: CommandResult) -> None:
         if result.command.state == "ended" and self._end is None:
             self._end = result
             if self._own_session:
@@ -318,7 +309,7 @@ class AsyncCommandHandle:
     async def _post(self, what: str, body: dict[str, Any]) -> None:
         await self._link.send("POST", f"/commands/{quote(self.id)}/{what}", None, body)
 
-    def _outcome(self, result: _Result) -> CommandOutcome:
+    def _outcome(self, result: CommandResult) -> CommandOutcome:
         status, info = _status(result), result.command
         if not status.ended or info.exit_code is None:
             raise CommandWaits(
@@ -359,7 +350,7 @@ async def run_command(
     *,
     session: str,
     timeout: float | None,
-    on_wait: OnWait,
+    on_wait: WaitPolicy,
     on_output: Callable[[str], object] | None,
     limits: Limits | None,
 ) -> CommandOutcome:
@@ -391,8 +382,8 @@ async def _begin(
     *,
     wait: bool,
     timeout: float | None,
-    on_wait: OnWait = "raise",
-) -> _Result:
+    on_wait: WaitPolicy = "raise",
+) -> CommandResult:
     body = {
         "command": command,
         "session": session,
@@ -403,11 +394,11 @@ async def _begin(
         "idempotency_key": new_key(),
     }
     limit = (timeout or 0) + _GRACE + _GRACE
-    return await link.ask(_Result, "POST", "/commands", body=body, limit=limit, repeatable=True)
+    return await link.ask(CommandResult, "POST", "/commands", body=body, limit=limit, repeatable=True)
 
 
 async def _with_output(
-    handle: AsyncCommandHandle, timeout: float | None, on_wait: OnWait, on_output: Callable[[str], object]
+    handle: AsyncCommandHandle, timeout: float | None, on_wait: WaitPolicy, on_output: Callable[[str], object]
 ) -> CommandOutcome:
     """The outcome, after everything that was printed before was reported."""
     reporter = _Reporter(handle, on_output)
@@ -465,7 +456,7 @@ async def _wait_for_port(link: Link, port: int, timeout: float) -> bool:
     return done.exit_code == 0
 
 
-def _status(result: _Result) -> CommandStatus:
+def _status(result: CommandResult) -> CommandStatus:
     info = result.command
     return CommandStatus(
         command=info.command,

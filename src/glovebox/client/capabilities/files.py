@@ -8,7 +8,7 @@ import contextlib
 import os
 import posixpath
 import uuid
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterable
 from pathlib import Path
 from typing import BinaryIO, Self
 
@@ -19,9 +19,9 @@ from glovebox.client.connection.link import Link
 from glovebox.client.connection.retry import Lost, Patience
 from glovebox.client.transfer import files as transfer
 from glovebox.client.transfer.files import Progress
-from glovebox.errors import FileError, NoSuchFile, RangeNotSatisfiable
+from glovebox.errors import FileError, GloveboxError, NoSuchFile, RangeNotSatisfiable
 from glovebox.protocol.base import Action, Message, ObservationT
-from glovebox.protocol.file_info import FileChange, FileInfo, FileList, PathExists
+from glovebox.protocol.file_info import FileChange, FileInfo, FileList, PathExists, Unpacked
 from glovebox.protocol.files import GlobAction, GrepAction, GrepMatch
 from glovebox.protocol.observations import ErrorObservation
 
@@ -146,7 +146,7 @@ class AsyncBoxFiles:
         if isinstance(content, str | bytes):
             data = content.encode() if isinstance(content, str) else content
             return await self._put(path, data, mode, parents=parents)
-        return await self._put(path, _pieces(content, None, 0), mode, parents=parents)
+        return await self._put(path, _pieces(content), mode, parents=parents)
 
     async def stat(self, path: str) -> FileInfo:
         """What is at a path: kind, size, permissions, owner, time."""
@@ -231,19 +231,19 @@ class AsyncBoxFiles:
         Raises:
             FileNotFoundError: the source is not there.
         """
-        local = await asyncio.to_thread(Path(source).absolute)
-        target = posixpath.join(directory, local.name)
-        if await asyncio.to_thread(local.is_dir):
-            await transfer.copy_to(
-                self._link.runtime, local, await self._absolute(directory), recursive=True, progress=progress
-            )
-            return await self._absolute(target)
-        file = await asyncio.to_thread(local.open, "rb")
-        with file:
-            status = os.fstat(file.fileno())
-            mode = 0o755 if status.st_mode & 0o100 else None
-            info = await self._put(target, _pieces(file, progress, status.st_size), mode, parents=True)
-        return info.path
+        is_directory = await asyncio.to_thread(Path(source).is_dir)
+        sent = await transfer.open_source(source, recursive=is_directory, progress=progress)
+        target = posixpath.join(directory, sent.name)
+        try:
+            if not is_directory:
+                mode = 0o755 if sent.is_executable else None
+                return (await self._put(target, sent, mode, parents=True)).path
+            unpacked = await self._send("/files/archive", {"path": directory, "format": "zip"}, sent)
+        except GloveboxError:
+            if sent.failure is not None:  # the connection only knows that it broke off
+                raise sent.failure from None
+            raise
+        return posixpath.join(decode(unpacked, Unpacked).path, sent.name)
 
     async def download(
         self, path: str, directory: str | os.PathLike[str] = ".", *, progress: Progress | None = None
@@ -259,7 +259,7 @@ class AsyncBoxFiles:
         target = Path(directory) / posixpath.basename(absolute)
         if known.kind == "directory":
             await asyncio.to_thread(target.mkdir, parents=True, exist_ok=True)
-            await transfer.download(self._link.runtime, absolute, target, progress=progress)
+            await transfer.download_directory(self._link.runtime, path, target, progress=progress)
         else:
             await asyncio.to_thread(target.parent.mkdir, parents=True, exist_ok=True)
             await self._receive(path, target, progress)
@@ -287,18 +287,22 @@ class AsyncBoxFiles:
             unfinished.pop_all()
 
     async def _put(
-        self, path: str, content: bytes | AsyncIterator[bytes], mode: int | None, *, parents: bool
+        self, path: str, content: bytes | AsyncIterable[bytes], mode: int | None, *, parents: bool
     ) -> FileInfo:
-        connection = await self._link.connection()
         query = {"path": path, "parents": "true" if parents else "false"}
         if mode is not None:
             query["mode"] = f"{mode:o}"
-        answer = await connection.request(
-            "PUT", "/files/content",
+        return decode(await self._send("/files/content", query, content), FileInfo)
+
+    async def _send(
+        self, endpoint: str, query: dict[str, str], content: bytes | AsyncIterable[bytes]
+    ) -> bytes:
+        connection = await self._link.connection()
+        return await connection.request(
+            "PUT", endpoint,
             query=query, body=content, headers=_BYTES, limit=_TRANSFER_LIMIT,
             repeatable=isinstance(content, bytes),
         )  # fmt: skip
-        return decode(answer, FileInfo)
 
     async def _kind(self, path: str) -> PathExists:
         return await self._link.ask(PathExists, "GET", "/files/exists", query={"path": path})
@@ -319,10 +323,6 @@ class AsyncBoxFiles:
         return answer
 
 
-async def _pieces(file: BinaryIO, progress: Progress | None, total: int) -> AsyncGenerator[bytes, None]:
-    done = 0
+async def _pieces(file: BinaryIO) -> AsyncGenerator[bytes, None]:
     while piece := await asyncio.to_thread(file.read, _PIECE):
         yield piece
-        done += len(piece)
-        if progress is not None:
-            progress(done, max(total, done))

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
+import codecs
 import contextlib
+import shlex
+import signal
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
@@ -13,8 +17,8 @@ from urllib.parse import quote
 from glovebox.client.capabilities.commands import failure_text, shortened
 from glovebox.client.connection.answers import decode
 from glovebox.client.connection.link import Link, new_key
-from glovebox.errors import CommandFailed, ProcessTimeout
-from glovebox.protocol.base import Message
+from glovebox.errors import CommandFailed, GloveboxError, ProcessTimeout
+from glovebox.protocol.processes import ExecResult, ProcessInfo, ProcessOutput
 from glovebox.protocol.terminal import Limits
 
 StreamName = Literal["stdout", "stderr"]
@@ -22,33 +26,8 @@ _STREAMS: tuple[StreamName, StreamName] = ("stdout", "stderr")
 #: Seconds of one request; longer waits are several.
 _STEP = 30.0
 _GRACE = 15.0
-
-
-class _Info(Message):
-    id: str
-    pid: int | None = None
-    state: str
-    started: float = 0.0
-    ended: float | None = None
-    exit_code: int | None = None
-    signal: str | None = None
-    reason: str | None = None
-    stdout_bytes: int = 0
-    stderr_bytes: int = 0
-
-
-class _Completed(Message):
-    process: _Info
-    stdout: str = ""
-    stderr: str = ""
-    stdout_truncated: bool = False
-    stderr_truncated: bool = False
-
-
-class _Piece(Message):
-    offset: int
-    end: int
-    data: str
+#: Bytes of each stream in the answer to `/exec`; the rest is read from the process.
+_MOST_OUTPUT = 32 << 20
 
 
 @dataclass(frozen=True)
@@ -107,7 +86,7 @@ class ExecOutcome:
 
 
 @dataclass(frozen=True)
-class ProcessOutput:
+class OutputPiece:
     """Bytes that a program wrote."""
 
     stream: StreamName
@@ -122,7 +101,7 @@ class ProcessOutput:
 class AsyncProcessHandle:
     """A program that was started. At the end of `async with`, it is killed if it still runs."""
 
-    def __init__(self, link: Link, command: str, info: _Info) -> None:
+    def __init__(self, link: Link, command: str, info: ProcessInfo) -> None:
         self.id = info.id
         #: Its process id in the box.
         self.pid = info.pid
@@ -140,11 +119,11 @@ class AsyncProcessHandle:
         Raises:
             TimeoutError: `timeout` seconds are over; the program goes on.
         """
-        async with _time_limit(timeout):
+        async with asyncio.timeout(timeout):
             info = await self._info()
             while info.state != "ended":
                 info = await self._link.ask(
-                    _Info, "POST", f"{self._path}/wait",
+                    ProcessInfo, "POST", f"{self._path}/wait",
                     body={"timeout": _STEP}, limit=_STEP + _GRACE, repeatable=True,
                 )  # fmt: skip
         return _outcome(self.command, info, await self.stdout(), await self.stderr())
@@ -181,30 +160,28 @@ class AsyncProcessHandle:
 
     async def kill(self) -> None:
         """End the program and its children. Idempotent."""
-        from glovebox.errors import GloveboxError
-
         if await self.running():
             with contextlib.suppress(GloveboxError):  # it has ended meanwhile
                 await self.signal("KILL")
 
-    def __aiter__(self) -> AsyncGenerator[ProcessOutput, None]:
+    def __aiter__(self) -> AsyncGenerator[OutputPiece, None]:
         return self.live_output()
 
-    async def live_output(self) -> AsyncGenerator[ProcessOutput, None]:
+    async def live_output(self) -> AsyncGenerator[OutputPiece, None]:
         """What the program writes, from its beginning to its end, as it comes."""
         position = {"stdout": 0, "stderr": 0}
 
         def where() -> dict[str, str]:
-            return {name: str(offset) for name, offset in position.items()}
+            return {"encoding": "base64"} | {name: str(offset) for name, offset in position.items()}
 
         events = self._link.follow(f"{self._path}/events", where, last="end")
         async with contextlib.aclosing(events):
             async for event in events:
                 for name in _STREAMS:
                     if event.event == name:
-                        piece = decode(event.data, _Piece)
+                        piece = decode(event.data, ProcessOutput)
                         position[name] = piece.end
-                        yield ProcessOutput(name, base64.b64decode(piece.data))
+                        yield OutputPiece(name, base64.b64decode(piece.data))
 
     async def __aenter__(self) -> Self:
         return self
@@ -214,8 +191,8 @@ class AsyncProcessHandle:
     ) -> None:
         await self.kill()
 
-    async def _info(self) -> _Info:
-        return await self._link.ask(_Info, "GET", self._path)
+    async def _info(self) -> ProcessInfo:
+        return await self._link.ask(ProcessInfo, "GET", self._path)
 
     async def _read(self, stream: StreamName, offset: int) -> bytes:
         return await self._link.send("GET", f"{self._path}/{stream}", {"offset": str(offset)}, limit=None)
@@ -246,7 +223,7 @@ async def start_process(
 ) -> AsyncProcessHandle:
     """Start a program."""
     body = _body(command, stdin, cwd, env, user, timeout, limits) | {"stdin_open": stdin_open}
-    info = await link.ask(_Info, "POST", "/processes", body=body, repeatable=True)
+    info = await link.ask(ProcessInfo, "POST", "/processes", body=body, repeatable=True)
     return AsyncProcessHandle(link, _shown(command), info)
 
 
@@ -269,9 +246,10 @@ async def run_process(
             link, command, stdin=stdin, cwd=cwd, env=env, user=user, timeout=timeout, limits=limits
         )
         return await _with_output(handle, {"stdout": on_stdout, "stderr": on_stderr})
-    body = _body(command, stdin, cwd, env, user, timeout, limits) | {"output_encoding": "base64"}
+    body = _body(command, stdin, cwd, env, user, timeout, limits)
+    body |= {"output_encoding": "base64", "max_output": _MOST_OUTPUT}
     limit = None if timeout is None else timeout + _GRACE
-    done = await link.ask(_Completed, "POST", "/exec", body=body, limit=limit, repeatable=True)
+    done = await link.ask(ExecResult, "POST", "/exec", body=body, limit=limit, repeatable=True)
     handle = AsyncProcessHandle(link, _shown(command), done.process)
     stdout = await handle.stdout() if done.stdout_truncated else base64.b64decode(done.stdout)
     stderr = await handle.stderr() if done.stderr_truncated else base64.b64decode(done.stderr)
@@ -298,8 +276,6 @@ async def _with_output(
     handle: AsyncProcessHandle, callbacks: Mapping[StreamName, Callable[[str], object] | None]
 ) -> ExecOutcome:
     """The outcome, after everything was reported; a character is reported when all its bytes are there."""
-    import codecs
-
     decoders = {name: codecs.getincrementaldecoder("utf-8")("replace") for name in _STREAMS}
     written: dict[StreamName, list[bytes]] = {"stdout": [], "stderr": []}
     async for piece in handle.live_output():
@@ -335,10 +311,10 @@ def _body(
     }
 
 
-def _outcome(command: str, info: _Info, stdout: bytes, stderr: bytes) -> ExecOutcome:
+def _outcome(command: str, info: ProcessInfo, stdout: bytes, stderr: bytes) -> ExecOutcome:
     return ExecOutcome(
         command=command,
-        exit_code=-1 if info.exit_code is None else info.exit_code,
+        exit_code=_exit_code(info),
         stdout_bytes=stdout,
         stderr_bytes=stderr,
         seconds=max((info.ended or info.started) - info.started, 0.0),
@@ -347,15 +323,12 @@ def _outcome(command: str, info: _Info, stdout: bytes, stderr: bytes) -> ExecOut
     )
 
 
+def _exit_code(info: ProcessInfo) -> int:
+    if info.exit_code is not None:
+        return info.exit_code
+    known = signal.Signals.__members__.get(info.signal or "")
+    return -1 if known is None else 128 + known
+
+
 def _shown(command: Command) -> str:
-    import shlex
-
     return command if isinstance(command, str) else shlex.join(command)
-
-
-@contextlib.asynccontextmanager
-async def _time_limit(seconds: float | None) -> AsyncGenerator[None, None]:
-    import asyncio
-
-    async with asyncio.timeout(seconds):
-        yield
