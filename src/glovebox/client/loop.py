@@ -58,6 +58,16 @@ class BackgroundLoop:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._process = 0
+        self._finishing: set[asyncio.Task[None]] = set()
+
+    def finish(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        """Run a coroutine that cleans up. An iterator may be collected in any thread, also in the loop's."""
+        if threading.current_thread() is not self._thread:
+            self.run(coroutine)
+            return
+        task = asyncio.get_running_loop().create_task(coroutine)
+        self._finishing.add(task)
+        task.add_done_callback(self._finishing.discard)
 
     def run(self, coroutine: Coroutine[Any, Any, T], relay: Relay | None = None) -> T:
         """Run a coroutine. An interrupt or a failed callback cancels it, and waits for the cancellation."""
@@ -157,7 +167,7 @@ def blocking_items(source: AsyncSource[ItemT]) -> Iterator[ItemT]:
             except Ended:
                 return
     finally:
-        LOOP.run(source.aclose())
+        LOOP.finish(source.aclose())
 
 
 class Ended(Exception):

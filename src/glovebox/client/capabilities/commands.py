@@ -272,10 +272,10 @@ class AsyncCommandHandle:
         if self._end is None and (error is not None or self._is_server or (await self.wait()).waits):
             await self.kill()
 
-    async def _wait(self, timeout: float | None, on_wait: str) -> CommandResult:
+    async def _wait(self, timeout: float | None, on_wait: str, began: float | None = None) -> CommandResult:
         if self._end is not None:
             return self._end
-        end = None if timeout is None else time.monotonic() + timeout
+        end = None if timeout is None else (time.monotonic() if began is None else began) + timeout
         while True:
             step = _STEP if end is None else max(min(end - time.monotonic(), _STEP), 0)
             result = await self._ask(step, on_wait)
@@ -307,6 +307,8 @@ class AsyncCommandHandle:
             await self._link.send("DELETE", f"/sessions/{quote(self.session, safe='')}")
 
     async def _post(self, what: str, body: dict[str, Any]) -> None:
+        if self._end is not None:
+            raise CommandEnded(f"{shortened(self.text)} has ended.")
         await self._link.send("POST", f"/commands/{quote(self.id)}/{what}", None, body)
 
     def _outcome(self, result: CommandResult) -> CommandOutcome:
@@ -368,10 +370,9 @@ async def run_command(
     step = _STEP if timeout is None else min(timeout, _STEP)
     result = await _begin(link, command, session, limits, wait=True, timeout=step, on_wait=on_wait)
     handle = AsyncCommandHandle(link, result.command)
-    if not result.timed_out:
-        return handle._outcome(result)
-    left = None if timeout is None else max(timeout - (time.monotonic() - began), 0.0)
-    return await handle.result(left, on_wait=on_wait)
+    if result.timed_out:
+        result = await handle._wait(timeout, "return" if on_wait == "raise" else "wait", began)
+    return handle._outcome(result)
 
 
 async def _begin(
