@@ -194,7 +194,8 @@ def test_a_box_without_notebook_says_how_to_get_one(box: RunningBox) -> None:
 def test_a_box_without_browser_says_how_to_get_one(tmp_path: Path) -> None:
     with (
         running_box(tmp_path / "workspace", "--no-enable-browser") as served,
-        Box(backend=OneBox(served.url)) as box,pytest.raises(BrowserError, match="browser=True")
+        Box(backend=OneBox(served.url)) as box,
+        pytest.raises(BrowserError, match="browser=True"),
     ):
         box.browser.goto("http://127.0.0.1:1/")
 
