@@ -5,7 +5,7 @@ Codes travel over the wire (header `X-Glovebox-Error`), class names never do. do
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 
 class GloveboxError(Exception):
@@ -133,7 +133,15 @@ class NoSuchCommand(TerminalError, code="no_such_command", status=404):
 
 
 class CommandEnded(TerminalError, code="command_ended", status=409):
-    """The command has ended, and there is nothing left to signal."""
+    """The command has ended, and there is nothing left to signal or to give input to."""
+
+
+class SessionBusy(TerminalError, code="session_busy", status=409):
+    """Another command runs in the session; the text names it."""
+
+
+class BadInput(TerminalError, code="bad_input", status=422):
+    """A command or a key that no terminal can be given."""
 
 
 class SessionTaken(TerminalError, code="session_taken", status=409):
@@ -256,11 +264,75 @@ class BadMcpConfig(McpError, code="bad_mcp_config", status=422):
     """MCP servers or profiles that break a rule; the text says which."""
 
 
+class FileError(GloveboxError, code="file_failed"):
+    """The system could not do something to a file; the text has its words."""
+
+
+class NoSuchFile(FileError, FileNotFoundError, code="no_such_file", status=404):
+    """Nothing is at the path, or its directory is missing."""
+
+
+class FileExists(FileError, FileExistsError, code="file_exists", status=409):
+    """Something is at the path already."""
+
+
+class NotADirectory(FileError, NotADirectoryError, code="not_a_directory", status=409):
+    """A part of the path should be a directory and is not."""
+
+
+class IsADirectory(FileError, IsADirectoryError, code="is_a_directory", status=409):
+    """A directory is where a file should be."""
+
+
+class NotAFile(FileError, code="not_a_file", status=409):
+    """A pipe, a socket or a device, which has no content to read or replace."""
+
+
+class NotEmpty(FileError, code="not_empty", status=409):
+    """The directory is not empty."""
+
+
+class PermissionDenied(FileError, PermissionError, code="permission_denied", status=403):
+    """The sandbox user may not do that."""
+
+
+class ReadOnly(FileError, code="read_only", status=403):
+    """The path is on a read-only file system."""
+
+
+class ProtectedPath(FileError, code="protected_path", status=403):
+    """The root directory, which is neither removed nor moved."""
+
+
+class NoSpace(FileError, code="no_space", status=507):
+    """The disk or the quota is full."""
+
+
+class FileBusy(FileError, code="file_busy", status=409):
+    """The system uses the path, as a mount point or a running program."""
+
+
+class BadPath(FileError, code="bad_path", status=422):
+    """What cannot be a path: empty, with a NUL, not UTF-8, too long, or links in a circle."""
+
+
+class FileChanged(FileError, code="file_changed", status=412):
+    """The file is not the one that `If-Match` or `If-None-Match` asks for."""
+
+
+class RangeNotSatisfiable(FileError, code="range_not_satisfiable", status=416):
+    """The file has no bytes in that range."""
+
+
+class TooManyWatches(FileError, code="too_many_watches", status=429):
+    """The box or the system watches as many directories as it can."""
+
+
 class TransferError(GloveboxError, code="transfer_failed"):
     """An upload or download was refused or broke off."""
 
 
-class BadArchive(TransferError, code="bad_archive"):
+class BadArchive(TransferError, code="bad_archive", status=422):
     """The archive is not one, or unpacking it would do harm."""
 
 
@@ -316,6 +388,58 @@ class BadAnswer(ClientError, code="bad_answer"):
     """What answers at the address does not speak as a box does."""
 
 
+class CommandError(ClientError, code="command_error"):
+    """A command did not come to its end, or to a good one."""
+
+    def __init__(self, message: str, *, command: Any = None, output: str = "") -> None:
+        super().__init__(message)
+        #: The command, to go on with: a `CommandHandle` of `Box`, an `AsyncCommandHandle` of `AsyncBox`.
+        self.command = command
+        #: What it has printed.
+        self.output = output
+
+
+class CommandTimeout(CommandError, TimeoutError, code="command_timeout"):
+    """The time to wait for a command is over; the command goes on."""
+
+
+class CommandWaits(CommandError, code="command_waits"):
+    """A command waits for input, in a pager or in an editor; the text says for what."""
+
+    def __init__(
+        self, message: str, *, command: Any = None, output: str = "", prompt: str = "", password: bool = False
+    ) -> None:
+        super().__init__(message, command=command, output=output)
+        #: The question that it asks.
+        self.prompt = prompt
+        #: Whether it asks for a password.
+        self.asks_password = password
+
+
+class CommandFailed(CommandError, code="command_failed"):
+    """A command or a program ended with another exit code than 0; the text has the end of its output."""
+
+    def __init__(self, message: str, *, exit_code: int = -1, output: str = "") -> None:
+        super().__init__(message, output=output)
+        self.exit_code = exit_code
+
+
+class ProcessTimeout(CommandFailed, TimeoutError, code="process_timeout"):
+    """A program was ended because its time was over; the text has the end of its output."""
+
+
+class CellFailed(ClientError, code="cell_failed"):
+    """A cell of the notebook raised an exception, was interrupted or died; the text has the traceback."""
+
+
+class PageFailed(ClientError, code="page_failed"):
+    """The browser could not do what it was asked on a page; the text says why."""
+
+
+class PortClosed(ClientError, code="port_closed"):
+    """A command ended, or the time was over, before it listened on a port."""
+
+
 class BackendError(GloveboxError, code="backend_failed"):
     """A box could not be started or dealt with."""
 
@@ -334,6 +458,10 @@ class BadSpec(BackendError, code="bad_spec"):
 
 class BadImage(BackendError, code="bad_image"):
     """An image that cannot be pulled or built, or that no box runs in."""
+
+
+class NoIsolation(BackendError, code="no_isolation"):
+    """Nothing here can isolate a box; the text says how to get it, or how to do without."""
 
 
 class NoBundle(BackendError, code="no_bundle"):

@@ -13,11 +13,11 @@ from glovebox.box.terminal.sessions import MAIN, STATIC, SessionTable, check_nam
 from glovebox.box.terminal.survival.journal import Journal
 from glovebox.box.threads import Threads
 from glovebox.errors import BadSession, SessionExists
-from glovebox.hub.window.shell import MemoryLog, WindowShell
+from glovebox.hub.window.shell import NO_SIZE, MemoryLog, WindowShell
 from glovebox.hub.window_client import Hands
 from glovebox.protocol.actions import CmdRunAction
 from glovebox.protocol.observations import CmdOutputObservation, ErrorObservation
-from glovebox.protocol.terminal import Limits, SessionInfo
+from glovebox.protocol.terminal import CommandAction, CommandObservation, Limits, SessionInfo
 
 WindowSession = Session[WindowShell]
 
@@ -57,6 +57,12 @@ class WindowTerminal(SessionTable[WindowShell]):
             return ErrorObservation(content=f"ERROR: {error}")
         return await session.run(action, call)
 
+    async def execute(self, action: CommandAction, call: Call) -> CommandObservation:
+        """Run a text as one command; raises what `Session.execute` does."""
+        if action.limits is not None and action.limits != Limits():
+            raise BadSession(problem(action.limits) or _NO_LIMITS)
+        return CommandObservation.of(await self._named(action.session).execute(action, call))
+
     async def _run_static(self, action: CmdRunAction, call: Call) -> CmdOutputObservation | ErrorObservation:
         session = self._session(f"{STATIC}{call.id[:24]}", action.cwd or self.workspace, apart=True)
         self._static.add(session)
@@ -75,13 +81,20 @@ class WindowTerminal(SessionTable[WindowShell]):
     def session(self, name: str) -> WindowSession:
         return self._named(MAIN) if name == MAIN else super().session(name)
 
-    async def create(self, name: str, *, cwd: str | None = None) -> SessionInfo:
-        """Add a session; its terminal is opened with its first command.
-
-        Raises:
-            SessionExists: the name is taken.
-            BadSession: no session can have that name.
-        """
+    async def create(
+        self,
+        name: str,
+        *,
+        cwd: str | None = None,
+        rows: int | None = None,
+        columns: int | None = None,
+        limits: Limits | None = None,
+    ) -> SessionInfo:
+        """Add a session; its terminal is opened with its first command."""
+        if rows is not None or columns is not None:
+            raise BadSession(NO_SIZE)
+        if limits is not None:
+            raise BadSession("A terminal in VS Code cannot be limited: it is its user's. Leave limits out.")
         if name in self._sessions:
             raise SessionExists(f"There is a session {name!r} already.")
         return self._named(name, cwd).info()
