@@ -101,8 +101,7 @@ class ProgramSpec(msgspec.Struct, kw_only=True, frozen=True):
     #: A word that is no other program's.
     name: str
     arguments: list[str]
-    #: Empty for the working directory.
-    cwd: str = ""
+    cwd: str
     environment: Mapping[str, str] = msgspec.field(default_factory=dict)
     #: Without the environment of commands.
     bare: bool = False
@@ -182,6 +181,9 @@ class StartedProgram(Protocol):
 
     def oldest(self, stream: int) -> int:
         """The offset of the oldest output that is kept."""
+
+    def following(self, stream: int, offset: int) -> int:
+        """Where the output goes on after a part that is not kept."""
 
     def write(self, data: bytes) -> None:
         """Add bytes to its standard input."""

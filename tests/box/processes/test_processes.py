@@ -18,6 +18,7 @@ import pytest
 from websockets.sync.client import ClientConnection, connect
 
 from tests.box.processes.conftest import Call
+from tests.box.system.memory_group import HUNGRY, enter, memory_group, readable_log
 from tests.support.running import RunningBox, running_box, wait_until
 
 Waiter = Callable[[str], dict[str, Any]]
@@ -319,3 +320,17 @@ def test_there_is_a_bound_to_running_processes(tmp_path: Path) -> None:
             box.client.post("/processes", json={"argv": ["sleep", "600"]}).status_code for _ in range(1002)
         ]
         assert statuses == [201] * 1000 + [429] * 2
+
+
+def test_a_process_that_the_system_kills_for_want_of_memory_has_that_reason(
+    start: Call, client: httpx.Client, wait: Waiter
+) -> None:
+    if not readable_log():
+        pytest.skip("the kernel's log cannot be read here")
+    with memory_group(64_000_000) as group:
+        process = start(shell=f"read line; exec {HUNGRY}", stdin_open=True)
+        enter(group, process["pid"])
+        client.post(f"/processes/{process['id']}/stdin", content=b"go\n")
+        ended = wait(process["id"])
+    assert (ended["reason"], ended["signal"]) == ("oom", "SIGKILL")
+    assert "Out of memory" in ended["detail"]

@@ -167,3 +167,28 @@ def test_a_stop_leaves_no_process_and_no_log(tmp_path: Path) -> None:
         assert not psutil.pid_exists(process["pid"])
         assert not list((box.state / "programs").glob("*"))
         box.start()
+
+
+def test_a_key_starts_nothing_twice_although_the_holder_is_gone_too(box: MortalBox, tmp_path: Path) -> None:
+    """As after a restart of the machine."""
+    count = tmp_path / "count"
+    done = {"shell": f"echo x >> {count}; exit 4", "idempotency_key": "done"}
+    quiet = {"shell": f"echo x >> {count}; echo printed", "idempotency_key": "printed"}
+    running = {"shell": f"echo x >> {count}; sleep 600", "idempotency_key": "running"}
+    ended = post(box, "/exec", **done)
+    post(box, "/exec", **quiet)
+    process = post(box, "/processes", **running)
+    wait_until(lambda: count.read_text() == "x\nx\nx\n")
+    holder = holder_of(process["pid"])
+    box.kill()
+    os.kill(holder, signal.SIGKILL)
+    os.kill(process["pid"], signal.SIGKILL)
+    box.start()
+    again = post(box, "/exec", **done)
+    assert again["process"] == {**ended["process"], "pid": 0}
+    lost = post(box, "/processes", **running)
+    assert (lost["id"], lost["reason"], lost["state"]) == (process["id"], "lost", "ended")
+    with box.client() as client:
+        gone = client.post("/exec", json=quiet)
+    assert (gone.status_code, gone.headers["X-Glovebox-Error"]) == (410, "output_gone")
+    assert count.read_text() == "x\nx\nx\n"

@@ -275,7 +275,8 @@ def _starting(own: ProcessEndpoints) -> list[Endpoint]:
     return [
         Endpoint(
             "POST", "/exec", own.exec, "Run a program to its end",
-            {200: Reply("What it printed and how it ended.", ExecResult), **answers},
+            {200: Reply("What it printed and how it ended.", ExecResult), **answers,
+             410: Reply("It has ended before, and its output is not kept any more.", ErrorBody)},
             description="With `Accept: text/event-stream` the answer is a stream of events: `started`, "
             "`stdout`, `stderr` and last `end`.",
             body=ExecRequest,

@@ -60,7 +60,7 @@ async def follow(
             except OutputGone:
                 data = b""
             yield stream, at[stream], data
-            at[stream] = at[stream] + len(data) if data else max(program.oldest(stream), at[stream] + 1)
+            at[stream] = at[stream] + len(data) if data else program.following(stream, at[stream])
         if not behind:
             if final is not None:
                 return
@@ -134,7 +134,7 @@ async def events(process: BoxProcess, offsets: list[int], encoding: Encoding) ->
 
 
 def _gap(process: BoxProcess, stream: int, offset: int) -> StreamGap:
-    end = max(process.program.oldest(stream), offset + 1)
+    end = process.program.following(stream, offset)
     return StreamGap(stream="stderr" if stream else "stdout", offset=offset, end=end)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from glovebox.box.plugin import Context, Plugin
 from glovebox.box.processes.endpoints import process_endpoints
+from glovebox.box.processes.journal import FILE, ProcessJournal
 from glovebox.box.processes.registry import ProcessRegistry
 from glovebox.http.endpoints import Endpoint, Socket
 from glovebox.settings import current_user
@@ -30,7 +31,9 @@ class ProcessesPlugin(Plugin):
         )
 
     async def start(self) -> None:
-        self.registry.open(self.context.starter)
+        """Know the processes of an earlier server."""
+        journal = ProcessJournal(self.context.keeper.state_file(FILE))
+        self.registry.open(self.context.starter, journal, await self.context.threads.run(journal.load))
 
     async def stop(self) -> None:
         """End the processes; detached ones stay where shells do."""

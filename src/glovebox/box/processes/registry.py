@@ -8,6 +8,7 @@ from collections import OrderedDict
 
 import msgspec
 
+from glovebox.box.processes.journal import JournalLine, PastProgram, ProcessJournal
 from glovebox.box.processes.request import (
     ProcessRecord,
     check_size,
@@ -24,6 +25,7 @@ from glovebox.errors import (
     NoSuchProcess,
     NotATerminal,
     ProcessEnded,
+    ProcessError,
     StdinClosed,
     TooManyProcesses,
 )
@@ -145,6 +147,7 @@ class ProcessRegistry:
         self._keep = keep
         self._keep_size = keep_size
         self._starter: Starter | None = None
+        self._journal = ProcessJournal(None)
         self._processes: OrderedDict[str, BoxProcess] = OrderedDict()
         self._keys: dict[str, asyncio.Task[BoxProcess]] = {}
         self._fingerprints: dict[str, str] = {}
@@ -154,8 +157,8 @@ class ProcessRegistry:
         self._ended: OrderedDict[str, int] = OrderedDict()
         self._ended_size = 0
 
-    def open(self, starter: Starter) -> None:
-        """Start processes from now on, and know those of an earlier server."""
+    def open(self, starter: Starter, journal: ProcessJournal, past: list[JournalLine]) -> None:
+        """Start processes from now on, and know those of an earlier server: `past` is from the journal."""
         self._starter = starter
         for program in starter.started():
             try:
@@ -163,18 +166,26 @@ class ProcessRegistry:
             except msgspec.DecodeError:
                 program.forget()
                 continue
-            process = BoxProcess(record, program, None)
-            self._add(process)
-            if record.limits is not None and not process.ended:
+            self._know(BoxProcess(record, program, None))
+            if record.limits is not None and program.result is None:
                 starter.enforce(program, record.limits)
-            if record.key:
-                self._fingerprints[record.key] = record.fingerprint
-                self._keys[record.key] = asyncio.create_task(_settled(process))
+        for line in past:
+            if line.record.id not in self._processes:
+                self._know(BoxProcess(line.record, PastProgram(line), None))
+        self._journal = journal
+
+    def _know(self, process: BoxProcess) -> None:
+        self._add(process)
+        key = process.record.key
+        if key:
+            self._fingerprints[key] = process.record.fingerprint
+            self._keys[key] = asyncio.create_task(_settled(process))
 
     async def close(self, *, keep_detached: bool) -> None:
         """End the processes, except those that the next server shall find."""
         going = [one for one in self._processes.values() if not (keep_detached and one.record.detached)]
         await asyncio.gather(*(process.program.close() for process in going))
+        self._journal.close()
 
     def processes(self, tag: str | None = None) -> list[BoxProcess]:
         return [one for one in reversed(self._processes.values()) if tag is None or one.record.tag == tag]
@@ -226,8 +237,12 @@ class ProcessRegistry:
             raise TooManyProcesses(f"{MOST_RUNNING} processes run already. End some of them first.")
         before = self._oom.mark()
         self._starting += 1
+        self._journal.write(JournalLine(record=record))
         try:
             program = await self._starter.start(spec)
+        except ProcessError:
+            self._journal.write(JournalLine(record=record, forgotten=True))
+            raise
         finally:
             self._starting -= 1
         process = BoxProcess(record, program, before)
@@ -247,6 +262,8 @@ class ProcessRegistry:
         if process.id not in self._processes:
             return
         process.judge(self._oom)
+        program = process.program
+        self._journal.write(JournalLine(record=process.record, result=program.result, sizes=program.sizes))
         size = self._ended[process.id] = sum(process.program.sizes)
         self._ended_size += size
         while len(self._ended) > self._keep or (self._ended_size > self._keep_size and len(self._ended) > 1):
@@ -255,6 +272,7 @@ class ProcessRegistry:
             oldest.program.forget()
 
     def _drop(self, process: BoxProcess) -> None:
+        self._journal.write(JournalLine(record=process.record, forgotten=True))
         self._processes.pop(process.id, None)
         self._ended_size -= self._ended.pop(process.id, 0)
         self._keys.pop(process.record.key, None)

@@ -6,6 +6,7 @@ import base64
 import binascii
 import hashlib
 import math
+import os
 import signal
 import time
 import uuid
@@ -60,7 +61,7 @@ def prepare(
     record = ProcessRecord(
         id=uuid.uuid4().hex,
         argv=argv,
-        cwd=asked.cwd or working_dir,
+        cwd=os.path.join(working_dir, asked.cwd) if asked.cwd else working_dir,
         user=asked.user or user,
         tag=asked.tag,
         started=time.time(),
@@ -73,7 +74,7 @@ def prepare(
     spec = ProgramSpec(
         name=record.id,
         arguments=argv,
-        cwd=asked.cwd,
+        cwd=record.cwd,
         environment=asked.env,
         bare=asked.clear_env,
         user=asked.user,

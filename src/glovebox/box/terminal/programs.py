@@ -77,11 +77,14 @@ class ProgramChannel:
         if limit <= 0:
             return b""
         if end - offset <= _IN_MEMORY:
-            return log.read(offset, limit)
+            return log.fetch(offset, limit)
         return await self._client.threads.run(log.fetch, offset, limit)
 
     def oldest(self, stream: int) -> int:
         return self._logs[stream].begin
+
+    def following(self, stream: int, offset: int) -> int:
+        return self._logs[stream].following(offset) or self._sizes[stream]
 
     def write(self, data: bytes) -> None:
         self._client.holder.send(wire.STDIN, self.number, wire.OFFSET.pack(self.stdin_taken) + data)
@@ -143,8 +146,6 @@ class ProgramChannel:
             cpu_seconds=end.cpu_seconds,
             peak_memory=end.peak_memory or None,
         )
-        for log in self._logs:
-            log.close()
         self._wake()
 
     def lose(self, reason: str, detail: str) -> None:
@@ -154,8 +155,6 @@ class ProgramChannel:
                 code=None, signal=0, reason=reason, detail=detail, ended=time.time(), cpu_seconds=None,
                 peak_memory=None,
             )  # fmt: skip
-        for log in self._logs:
-            log.close()
         self._wake()
 
     def _wake(self) -> None:
@@ -174,7 +173,6 @@ class ProgramClient:
         self._state = access.state
         self._account = access.account
         self._environment = access.environment
-        self._working_dir = access.working_dir
         self._channels: dict[int, ProgramChannel] = {}
         self._watching: set[asyncio.Task[None]] = set()
         #: The numbers that the holder has named since the connection was made.
@@ -204,6 +202,9 @@ class ProgramClient:
         except OSError as error:
             del self._channels[number]
             raise _explain(error, order) from None
+        except asyncio.CancelledError:
+            self.holder.send(wire.CLOSE, number)
+            raise
         if spec.limits is not None:
             self.enforce(channel, spec.limits)
         return channel
@@ -220,7 +221,7 @@ class ProgramClient:
             label=spec.label,
             arguments=spec.arguments,
             environment={**shared, **spec.environment, MARK: name},
-            cwd=os.path.join(self._working_dir, spec.cwd) if spec.cwd else self._working_dir,
+            cwd=spec.cwd,
             uid=account.uid if account.switch else None,
             gid=account.gid if account.switch else None,
             groups=account.groups if account.switch else (),

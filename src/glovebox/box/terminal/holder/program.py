@@ -238,7 +238,9 @@ def _spawn(order: program_wire.ProgramOrder, streams: tuple[int, int, int], term
     Raises:
         OSError: it could not be started; the text says what failed.
     """
-    if not terminal and order.file_size is None and (child := _spawn_quickly(order, streams)):
+    # The quick way enters the directory before it changes the user, who may not be allowed to.
+    quick = not terminal and order.file_size is None and order.uid is None
+    if quick and (child := _spawn_quickly(order, streams)):
         return child
     try:
         child, problem = control_mode.fork(lambda: _become(order, streams, terminal))
@@ -262,7 +264,6 @@ def _spawn_quickly(order: program_wire.ProgramOrder, streams: tuple[int, int, in
     path = os.fsencode(order.environment.get("PATH", os.defpath)).split(b":")
     places = [words[0]] if b"/" in words[0] else [os.path.join(one, words[0]) for one in path]
     variables = [os.fsencode(f"{name}={value}") for name, value in order.environment.items()]
-    user = (None, None, None) if order.uid is None else (order.gid, list(order.groups), order.uid)
     problem, report = os.pipe()
     own = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, _inherited or own)  # which the child has as well
@@ -271,7 +272,7 @@ def _spawn_quickly(order: program_wire.ProgramOrder, streams: tuple[int, int, in
         child = start(
             words, tuple(places), False, (), os.fsencode(order.cwd), variables,
             streams[0], -1, -1, streams[1], -1, streams[2], problem, report,
-            True, True, -1, *user, -1, None, True,
+            True, True, -1, None, None, None, -1, None, True,
         )  # fmt: skip
     except (OSError, TypeError):  # no process to be had, or a Python that has another such function
         os.close(problem)

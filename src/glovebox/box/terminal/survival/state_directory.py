@@ -19,9 +19,10 @@ from glovebox.errors import StartupError
 _SESSIONS = "sessions"
 _KEPT = "kept"
 _PROGRAMS = "programs"
+_FILES = ("answers", "answers.old", "answers.new", "processes", "processes.new", ERROR_LOG, SECRET)
 #: The kinds of known files, here and in the directory of a session or a process. Others are left alone.
 _KINDS = {
-    **dict.fromkeys(("answers", "answers.old", "answers.new", ERROR_LOG, SECRET), stat.S_IFREG),
+    **dict.fromkeys(_FILES, stat.S_IFREG),
     **dict.fromkeys((_SESSIONS, _KEPT, _PROGRAMS, state_files.DAMAGED), stat.S_IFDIR),
     **dict.fromkeys((SOCKET, TMUX_SOCKET), stat.S_IFSOCK),
 }
