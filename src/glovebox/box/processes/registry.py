@@ -36,6 +36,9 @@ from glovebox.protocol.terminal import Bill
 #: How many processes may run at a time.
 MOST_RUNNING = 1_000
 _LONGEST_KEY = 512
+#: How many bytes may wait for all processes to read them; so few of one are not counted.
+_MOST_WAITING = 256 << 20
+_LITTLE_STDIN = 65_536
 _REASONS: dict[str, EndReason] = {"timeout": "timeout", "limit": "limit", "lost": "lost"}
 
 
@@ -235,6 +238,10 @@ class ProcessRegistry:
         )  # fmt: skip
         if self.running + self._starting >= MOST_RUNNING:
             raise TooManyProcesses(f"{MOST_RUNNING} processes run already. End some of them first.")
+        if len(spec.stdin) > _LITTLE_STDIN:
+            waiting = sum(one.program.stdin_waiting for one in self._processes.values() if not one.ended)
+            if waiting + len(spec.stdin) > _MOST_WAITING:
+                raise TooManyProcesses("Other processes have too much of their standard input still to read.")
         before = self._oom.mark()
         self._starting += 1
         self._journal.write(JournalLine(record=record))
