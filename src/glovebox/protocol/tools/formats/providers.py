@@ -215,6 +215,8 @@ def _mcp_tool(name: str, tool: Tool) -> dict[str, Any]:
 class OpenHandsFormat(Format):
     """An event of OpenHands, whose metadata names a call in the model's response that comes with it."""
 
+    contract = True
+
     def __init__(self, chat: ChatFormat) -> None:
         self._chat = chat
 
