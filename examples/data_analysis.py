@@ -14,7 +14,7 @@ READ = """
 import csv
 rows = [(int(row["year"]), int(row["visitors"])) for row in csv.DictReader(open("visitors.csv"))]
 growth = rows[-1][1] / rows[0][1]
-f"{growth:.1f}"
+round(growth, 1)
 """
 PLOT = """
 import matplotlib.pyplot as plt

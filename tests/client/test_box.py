@@ -156,7 +156,7 @@ async def test_an_async_box_opens_with_its_first_use(box: RunningBox) -> None:
 def test_cells_tell_values_and_failures(notebook_box: Box) -> None:
     run = notebook_box.notebook.run
     done = run("x = 6\nx * 7")
-    assert (done.value, done.ok, done.error, done.status) == ("42", True, None, "ok")
+    assert (done.value, done.ok, done.error, done.status) == (42, True, None, "ok")
     assert repr(done) == "<CellOutcome ok 42>"
     printed: list[str] = []
     assert run("print('one'); print('two', x)", on_output=printed.append).output == "one\ntwo 6\n".rstrip(
@@ -174,7 +174,10 @@ def test_cells_tell_values_and_failures(notebook_box: Box) -> None:
         failed.check()
     late = run("import time; time.sleep(600)", timeout=1)
     assert late.status == "interrupted"
-    assert run("x").value == "6"
+    assert run("x").value == 6
+    assert run("['a', {1: None}]").value == ["a", {1: None}]
+    assert run("object").value == "object"
+    assert str(run("list(range(5000))").value).endswith("...]")
     assert [kernel.name for kernel in notebook_box.notebook.kernels()] == ["main"]
     notebook_box.notebook.restart()
     assert run("x").error == "NameError"
@@ -194,7 +197,8 @@ def test_a_box_without_notebook_says_how_to_get_one(box: RunningBox) -> None:
 def test_a_box_without_browser_says_how_to_get_one(tmp_path: Path) -> None:
     with (
         running_box(tmp_path / "workspace", "--no-enable-browser") as served,
-        Box(backend=OneBox(served.url)) as box,pytest.raises(BrowserError, match="browser=True")
+        Box(backend=OneBox(served.url)) as box,
+        pytest.raises(BrowserError, match="browser=True"),
     ):
         box.browser.goto("http://127.0.0.1:1/")
 
