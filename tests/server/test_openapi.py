@@ -46,7 +46,7 @@ OPERATIONS = (
 
 #: Answers without an end have tests of their own.
 ENDLESS = (
-    "GET /events", "GET /metrics/system", "GET /browser/screencast",
+    "GET /events", "GET /files/watch", "GET /metrics/system", "GET /browser/screencast",
     "GET /mcp/sse", "GET /sse", "GET /mcp", "GET /mcp/box",
 )  # fmt: skip
 

@@ -103,6 +103,14 @@ class Unpacked(Message):
     skipped: int
 
 
+class WatchReady(Message):
+    """A watch has begun."""
+
+    path: str
+    #: How many directories are watched.
+    directories: int
+
+
 class FileChange(Message):
     """Something happened to a path; `moved` has the new path, and `source` where it was."""
 

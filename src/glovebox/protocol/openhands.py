@@ -75,6 +75,8 @@ def encode_observation(observation: Observation) -> dict[str, Any]:
     """The envelope that a server answers with: exactly these keys, in this order."""
     extras = msgspec.to_builtins(observation)
     content = extras.pop("content")
+    for name in observation.extensions:
+        del extras[name]
     envelope = {
         "message": observation.message,
         "observation": observation.observation,
@@ -100,6 +102,8 @@ def decode_observation(envelope: dict[str, Any], kinds: Iterable[type[Observatio
     fields = _object(envelope.get("extras"), "extras")
     if kind is CmdOutputObservation:
         _modernize_command_output(fields)
+    if kind.extensions and isinstance(details := envelope.get("details"), dict):
+        fields = {**fields, **{name: details.get(name) for name in kind.extensions}}
     try:
         return convert({**fields, "content": envelope.get("content", "")}, kind)
     except msgspec.ValidationError as error:

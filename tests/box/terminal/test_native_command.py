@@ -11,8 +11,8 @@ from glovebox.box.terminal.results import command_result
 from glovebox.errors import BadInput, CommandEnded, SessionBusy, SessionTaken
 from glovebox.protocol.observations import CmdOutputObservation
 from glovebox.protocol.terminal import CommandAction, CommandObservation, CommandResult
-from tests.box.terminal.console import Console, eventually
-from tests.support.waiting import LIMIT
+from tests.box.terminal.console import Console
+from tests.support.waiting import LIMIT, until
 
 PASSWORD = """python3 -c 'import getpass; print("got", getpass.getpass("Code word: "))'"""
 
@@ -73,7 +73,7 @@ async def test_an_end_that_nobody_saw_is_a_note_of_the_next_command(shell: Conso
     assert first.command.state != "ended"
     (shell.workspace / "flag").touch()
     running = shell.terminal.command(first.command.id)
-    await eventually(lambda: running.finished, "its end")
+    await until(lambda: running.finished, "its end")
     second = await command(shell, "echo second")
     assert second.content == "second\n"
     assert first.command.id in second.notes[0]
@@ -82,9 +82,9 @@ async def test_an_end_that_nobody_saw_is_a_note_of_the_next_command(shell: Conso
 async def test_output_of_background_jobs_is_marked(shell: Console) -> None:
     await command(shell, "(until [ -e flag ]; do sleep 0.01; done; echo from the job; touch said) &")
     (shell.workspace / "flag").touch()
-    await eventually((shell.workspace / "said").exists, "the job's end")
+    await until((shell.workspace / "said").exists, "the job's end")
     session = shell.terminal.session("main")
-    await eventually(lambda: b"from the job" in session.shell.log.fetch(0, 1 << 20), "its output")
+    await until(lambda: b"from the job" in session.shell.log.fetch(0, 1 << 20), "its output")
     answer = await command(shell, "echo mine")
     assert answer.content == "mine\n"
     assert "from the job" in answer.notes[0]

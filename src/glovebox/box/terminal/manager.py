@@ -150,6 +150,7 @@ class Terminal(SessionTable[BashShell]):
         )
         if self._state.persistent:
             await self._restore()
+            await self._programs.remove_unknown()
         if MAIN not in self._sessions:
             self._add(await self._session(MAIN, self._working_dir))
 

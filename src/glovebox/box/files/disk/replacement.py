@@ -12,7 +12,6 @@ import os
 import secrets
 import stat
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
@@ -22,6 +21,7 @@ from glovebox.box.files.disk import atomic
 from glovebox.box.files.disk.listing import Accounts, described
 from glovebox.box.files.disk.local_files import PathLocks
 from glovebox.box.files.disk.path_errors import shown
+from glovebox.box.threads import Releasable
 from glovebox.errors import FileError, IsADirectory, NoSuchFile, NotAFile
 from glovebox.protocol.file_info import FileInfo
 
@@ -39,11 +39,8 @@ class Owner(NamedTuple):
     group: int = -1
 
 
-class Replacement:
-    """The new content of `path`. Its methods block, and one thread at a time calls them, except `discard`.
-
-    `discard` never waits for a thread that is at work: that thread then cleans up itself.
-    """
+class Replacement(Releasable):
+    """The new content of `path`. Its methods block. If it is closed before its end, nothing is left of it."""
 
     def __init__(
         self,
@@ -62,13 +59,12 @@ class Replacement:
             FileError: something that is no file is there, or the directory is missing.
             OSError: as the system says.
         """
+        super().__init__()
         self.path = path
         self._locks = locks
         self._condition = condition
         self._mode = mode
         self._owner = owner
-        self._busy = threading.Lock()
-        self._closed = False
         self._directory = self._fd = -1
         self._name = ""
         self._real = os.path.realpath(path)
@@ -78,7 +74,7 @@ class Replacement:
         try:
             self._open(old)
         except BaseException:
-            self._close()
+            self.close()
             raise
 
     def write(self, pieces: Iterable[bytes]) -> None:
@@ -87,13 +83,11 @@ class Replacement:
         Raises:
             OSError: as the system says.
         """
-        with self._busy:
+        with self.in_use():
             for piece in pieces:
-                if self._closed:
+                if self.is_closed:
                     break
                 atomic.write_all(self._fd, piece)
-        if self._closed:
-            self.discard()
 
     def finish(self) -> tuple[FileInfo, bool]:
         """Put the content in its place, if the condition is still met; returns whether it is a new file, too.
@@ -104,22 +98,13 @@ class Replacement:
             OSError: as the system says; the old file is as it was.
         """
         try:
-            with self._busy, self._locks.hold(self._real):
-                if self._closed:
+            with self.in_use(), self._locks.hold(self._real):
+                if self.is_closed:
                     raise FileError(f"{shown(self.path)} was not written.")  # nobody waits for this
                 status, made = self._commit()
         finally:
-            self.discard()
+            self.close()
         return described(self.path, status, None, Accounts()), made
-
-    def discard(self) -> None:
-        """Leave nothing behind that is not in its place."""
-        self._closed = True
-        if self._busy.acquire(blocking=False):
-            try:
-                self._close()
-            finally:
-                self._busy.release()
 
     def _checked(self) -> os.stat_result | None:
         """What is at the path, if that may be replaced."""
@@ -238,7 +223,7 @@ class Replacement:
             os.close(new)
         return os.stat(self._real)
 
-    def _close(self) -> None:
+    def _release(self) -> None:
         if self._name:
             with contextlib.suppress(OSError):
                 os.unlink(self._name, dir_fd=self._directory)

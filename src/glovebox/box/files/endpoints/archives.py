@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
-import threading
 from typing import BinaryIO
 
 from starlette.requests import Request
@@ -19,6 +18,7 @@ from glovebox.box.files.endpoints.upload import receive_body
 from glovebox.box.files.endpoints.workspace import REFUSALS, Workspace, file_error, query_path
 from glovebox.box.files.transfer.archive_stream import ArchiveStream, archive_pieces, open_tar, open_zip
 from glovebox.box.files.transfer.download import Download, attachment
+from glovebox.box.threads import Releasable
 from glovebox.errors import BadArchive, NotAFile, TransferError
 from glovebox.http import requests
 from glovebox.http.endpoints import Endpoint, Parameter, Reply
@@ -29,18 +29,14 @@ FORMATS = ("tar", "zip")
 _MEDIA_TYPES = {"tar": "application/x-tar", "zip": "application/zip"}
 
 
-class ArchiveUpload:
-    """An archive that is kept in a file without a name until it is complete, and then unpacked.
-
-    Its methods block, except that `discard` never waits for a thread that is at work: that then gives up.
-    """
+class ArchiveUpload(Releasable):
+    """An archive that is kept in a file without a name until it is complete, and then unpacked. Blocks."""
 
     def __init__(self, path: str, form: str, limits: UnpackLimits) -> None:
+        super().__init__()
         self.path = path
         self._form = form
         self._limits = limits
-        self._busy = threading.Lock()
-        self._closed = False
         self._target = SafeDirectory(path)
         try:
             self._file: BinaryIO = tempfile.TemporaryFile(dir=path)  # noqa: SIM115  closed with this
@@ -50,11 +46,9 @@ class ArchiveUpload:
 
     def write(self, pieces: list[bytes]) -> None:
         """Append what has arrived."""
-        with self._busy:
-            if not self._closed:
+        with self.in_use():
+            if not self.is_closed:
                 self._file.writelines(pieces)
-        if self._closed:
-            self.discard()
 
     def finish(self) -> Unpacked:
         """Unpack it.
@@ -65,7 +59,7 @@ class ArchiveUpload:
             FileError: the system refused.
         """
         try:
-            with self._busy:
+            with self.in_use():
                 self._file.flush()
                 return self._unpack()
         except BadArchive:
@@ -75,30 +69,26 @@ class ArchiveUpload:
         except OSError as error:
             raise file_error(error, error.filename or self.path) from error
         finally:
-            self.discard()
+            self.close()
 
-    def discard(self) -> None:
-        self._closed = True
-        if self._busy.acquire(blocking=False):
-            try:
-                with contextlib.suppress(OSError):  # what could not be written need not be written now
-                    self._file.close()
-                self._target.close()
-            finally:
-                self._busy.release()
+    def _release(self) -> None:
+        with contextlib.suppress(OSError):  # what could not be written need not be written now
+            self._file.close()
+        self._target.close()
 
     def _unpack(self) -> Unpacked:
         with own_rights():  # the decoders are only loaded for an archive
             from glovebox.archives.untar import unpack_tar
             from glovebox.archives.unzip import is_archive, unpack
 
-        skipped: list[str] = []
+        skipped = 0
 
         def leave_out(name: str) -> None:
-            skipped.append("")
+            nonlocal skipped
+            skipped += 1
 
         def abandoned() -> bool:
-            return self._closed
+            return self.is_closed
 
         if self._form == "tar":
             files = unpack_tar(
@@ -108,7 +98,7 @@ class ArchiveUpload:
             files = unpack(self._file, self._target, self._limits, left_out=leave_out, abandoned=abandoned)
         else:
             raise BadArchive("The body is not a zip archive")
-        return Unpacked(path=shown(self.path), files=files, skipped=len(skipped))
+        return Unpacked(path=shown(self.path), files=files, skipped=skipped)
 
 
 class ArchiveEndpoints:
@@ -124,6 +114,8 @@ class ArchiveEndpoints:
         form = requests.choice(request, "format", FORMATS)
 
         def open_archive(path: str) -> tuple[ArchiveStream, str]:
+            if os.path.isdir(path):
+                os.scandir(path).close()  # raises if it may not be listed
             try:
                 opened = open_tar(path) if form == "tar" else open_zip(path, directories=True)
             except TransferError as error:

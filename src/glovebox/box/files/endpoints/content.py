@@ -6,7 +6,6 @@ import io
 import os
 import re
 import stat
-import threading
 from collections.abc import AsyncGenerator
 from email.utils import formatdate
 from typing import NamedTuple
@@ -27,6 +26,7 @@ from glovebox.box.files.endpoints.workspace import (
     query_path,
 )
 from glovebox.box.files.transfer.download import Download
+from glovebox.box.threads import Releasable
 from glovebox.errors import (
     FileChanged,
     IsADirectory,
@@ -92,31 +92,27 @@ def _names(header: str, etag: str) -> bool:
     return header.strip() == "*" or etag in (one.strip() for one in header.split(","))
 
 
-class FileReader:
-    """Bytes of an open file from one place to another. `read` blocks; `close` never does.
+class FileReader(Releasable):
+    """Bytes of an open file from one place to another.
 
     Without an `end`, to the end of a file that says nothing of its size, as those of `/proc` do.
     """
 
     def __init__(self, file: io.FileIO, path: str, start: int, end: int | None) -> None:
+        super().__init__()
         self._file = file
         self._path = path
         self._at = start
         self._end = end
-        self._busy = threading.Lock()
-        self._closed = False
 
     def read(self) -> bytes:
-        """The next piece, empty at the end.
+        """The next piece, empty at the end. Blocks.
 
         Raises:
             TransferError: the file has become shorter, or cannot be read.
         """
-        with self._busy:
-            piece = b"" if self._closed else self._read()
-        if self._closed:
-            self.close()
-        return piece
+        with self.in_use():
+            return b"" if self.is_closed else self._read()
 
     def _read(self) -> bytes:
         wanted = PIECE if self._end is None else min(PIECE, self._end - self._at)
@@ -129,14 +125,8 @@ class FileReader:
         self._at += len(piece)
         return piece
 
-    def close(self) -> None:
-        """Close the file, now or when the thread that reads it is done."""
-        self._closed = True
-        if self._busy.acquire(blocking=False):
-            try:
-                self._file.close()
-            finally:
-                self._busy.release()
+    def _release(self) -> None:
+        self._file.close()
 
 
 class _Content(NamedTuple):

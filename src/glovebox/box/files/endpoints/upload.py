@@ -20,7 +20,7 @@ _BATCH = 1 << 19
 
 
 class Sink(Protocol[T_co]):
-    """Where a body goes. Its methods block, but `discard` never waits for a thread that is at work."""
+    """Where a body goes. Its methods block, but `close` never waits for a thread that is at work."""
 
     path: str
 
@@ -28,7 +28,7 @@ class Sink(Protocol[T_co]):
 
     def finish(self) -> T_co: ...
 
-    def discard(self) -> None:
+    def close(self) -> None:
         """Leave nothing behind that is not finished."""
 
 
@@ -66,7 +66,7 @@ async def receive_body(
         upload.ended = True
         return finished
     finally:
-        await upload.discard()
+        await upload.close()
 
 
 class _Upload(Generic[T]):
@@ -85,7 +85,7 @@ class _Upload(Generic[T]):
             with refusals(path):
                 self._sink = self._begin(path)
             if self.ended:  # meanwhile
-                self._sink.discard()
+                self._sink.close()
         with refusals(self._sink.path):
             self._sink.write(pieces)
         return self._sink
@@ -95,13 +95,13 @@ class _Upload(Generic[T]):
         with refusals(sink.path):
             return sink.finish()
 
-    async def discard(self) -> None:
+    async def close(self) -> None:
         """Leave nothing behind that has not ended, even if the request is cancelled or the box closes."""
         if self.ended:
             return
         self.ended = True
         if self._sink is not None:
             try:
-                await asyncio.shield(self._workspace.threads.run(self._sink.discard))
+                await asyncio.shield(self._workspace.threads.run(self._sink.close))
             except RuntimeError:  # the threads are gone
-                self._sink.discard()
+                self._sink.close()

@@ -6,14 +6,13 @@ import errno
 import logging
 import os
 import stat
-import threading
 from collections.abc import AsyncGenerator, Generator, Iterable, Iterator
 from typing import Any
 
 from glovebox.archives.tree import TreeItem, walk_tree
 from glovebox.archives.zip_writer import PIECE, archive_size, pack
 from glovebox.box.credentials import own_rights
-from glovebox.box.threads import Threads
+from glovebox.box.threads import Releasable, Threads
 from glovebox.errors import TransferError
 
 log = logging.getLogger(__name__)
@@ -81,45 +80,36 @@ def _readable(path: str) -> bool:
     return os.access(path, os.R_OK, effective_ids=_EFFECTIVE)
 
 
-class ArchiveStream:
+class ArchiveStream(Releasable):
     """An archive to be read from beginning to end, once; `size` is None if that is not known.
 
-    It holds one open file at most. `read` blocks; `close` never does, even while a thread reads.
+    It holds one open file at most.
     """
 
     def __init__(self, pieces: Generator[tuple[bytes, int], None, None], size: int | None) -> None:
+        super().__init__()
         self.size = size
         self._pieces = pieces
-        self._reading = threading.Lock()
-        self._closed = False
 
     def read(self) -> bytes:
-        """The next megabyte or so, empty at the end.
+        """The next megabyte or so, empty at the end. Blocks.
 
         Raises:
             TransferError: a file has become shorter or something else, or cannot be read any more.
         """
-        with self._reading:
-            pieces: list[bytes] = []
-            size = 0
-            while not self._closed and size < PIECE:
+        pieces: list[bytes] = []
+        size = 0
+        with self.in_use():
+            while not self.is_closed and size < PIECE:
                 piece, _ = next(self._pieces, (b"", 0))
                 if not piece:
                     break
                 pieces.append(piece)
                 size += len(piece)
-        if self._closed:
-            self.close()
         return b"".join(pieces)
 
-    def close(self) -> None:
-        """Close the open file, now or when the thread that reads it is done."""
-        self._closed = True
-        if self._reading.acquire(blocking=False):
-            try:
-                self._pieces.close()
-            finally:
-                self._reading.release()
+    def _release(self) -> None:
+        self._pieces.close()
 
 
 async def archive_pieces(archive: ArchiveStream, threads: Threads) -> AsyncGenerator[bytes, None]:
