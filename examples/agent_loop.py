@@ -45,7 +45,7 @@ def act(box: Box, text: str, waiting: CommandHandle | None) -> tuple[str, Comman
 def main() -> None:
     observations: list[str] = []
     waiting: CommandHandle | None = None
-    with Box(notebook=False, browser=False) as box:
+    with Box() as box:
         for text in model(observations):
             print(f"\n>>> {text}")
             observation, waiting = act(box, text, waiting)

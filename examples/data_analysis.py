@@ -25,7 +25,7 @@ plt.show()
 
 
 def main(directory: Path) -> None:
-    with Box(browser=False) as box:
+    with Box() as box:
         box.files.write("visitors.csv", TABLE)
         growth = box.notebook.run(READ, timeout=60).check().value
         print(f"The number of visitors has grown {growth} times.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import os
 import subprocess
 import sys
@@ -94,6 +95,8 @@ def test_a_box_is_started_used_found_and_deleted(state: Path) -> None:
         assert Box.list("process")[0].state == "running"  # whoever attaches leaves it alone
         assert box.exec('echo "$GREETING"').stdout == "hi\n"
         assert box.url(3000) == "http://127.0.0.1:3000"
+        plugins = json.loads(box.runtime.call("GET", "/plugins"))
+        assert {"jupyter": "waiting"}.items() <= {one["name"]: one["state"] for one in plugins}.items()
     assert Box.list() == []
     with pytest.raises(NotConnected):
         box.exec("true")

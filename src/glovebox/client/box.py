@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 from urllib.parse import quote
 
 import msgspec
@@ -29,6 +29,7 @@ from glovebox.settings import host
 
 Ports = Iterable[int] | Mapping[int, int]
 _ANY = BoxSpec()
+_OPTIONS = "--plugin-options"
 
 
 class AsyncBox:
@@ -52,8 +53,8 @@ class AsyncBox:
         isolation: Isolation = "",
         env: Mapping[str, str] | None = None,
         ports: Ports = (),
-        browser: bool = True,
-        notebook: bool = True,
+        browser: bool | None = None,
+        notebook: bool | None = None,
         keep: bool = False,
         key: str = "",
         spec: BoxSpec = _ANY,
@@ -62,9 +63,10 @@ class AsyncBox:
         """`image` is any Linux image; without one, the box is the best kind that this machine can have.
 
         `workspace` is a directory of this machine that the box works in, else it has a fresh one. `ports` are
-        those that `url` is asked for. `spec` has everything else that can be said of a box, such as limits.
+        those that `url` is asked for. `browser` and `notebook` are there, and start when they are first used,
+        unless false. `spec` has everything else that can be said of a box, such as limits.
         """
-        given = {
+        given: dict[str, Any] = {
             "image": image,
             "name": name,
             "workspace": "" if workspace is None else str(workspace),
@@ -72,9 +74,9 @@ class AsyncBox:
             "env": {**spec.env, **(env or {})},
             "ports": {**spec.ports, **_ports(ports)},
             "keep": keep,
-            "browser": browser,
-            "plugins": _plugins(spec, notebook=notebook),
         }
+        if _is_made_here(backend):  # others have the parts that they have
+            given |= _parts(spec, browser=browser is not False, notebook=notebook is not False)
         spec = msgspec.structs.replace(spec, **{field: value for field, value in given.items() if value})
         self._set_up(Runtime(backend, spec, key=key, progress=progress))
 
@@ -290,6 +292,19 @@ def _ports(ports: Ports) -> dict[int, int]:
     return dict(ports) if isinstance(ports, Mapping) else dict.fromkeys(ports, 0)
 
 
-def _plugins(spec: BoxSpec, *, notebook: bool) -> tuple[str, ...]:
-    wanted = ("jupyter",) if notebook and "jupyter" not in spec.plugins else ()
-    return (*spec.plugins, *wanted)
+def _is_made_here(backend: str | Backend) -> bool:
+    """Whether a box of this backend is started with the parts that its spec names."""
+    name = (backend or host.load().backend) if isinstance(backend, str) else ""
+    if name.startswith(("http://", "https://")) or name in ("remote", "vscode"):
+        return False
+    return isinstance(backend, str)
+
+
+def _parts(spec: BoxSpec, *, browser: bool, notebook: bool) -> dict[str, Any]:
+    """The fields of a spec for a browser, and for a notebook that starts with its first cell."""
+    parts: dict[str, Any] = {"browser": browser or spec.browser}
+    if notebook and "jupyter" not in spec.plugins:
+        parts["plugins"] = (*spec.plugins, "jupyter")
+        if _OPTIONS not in spec.arguments:
+            parts["arguments"] = (*spec.arguments, _OPTIONS, "jupyter.start=on_use")
+    return parts

@@ -53,8 +53,8 @@ class Box(Blocking[AsyncBox]):
         isolation: Isolation = "",
         env: Mapping[str, str] | None = None,
         ports: Ports = (),
-        browser: bool = True,
-        notebook: bool = True,
+        browser: bool | None = None,
+        notebook: bool | None = None,
         keep: bool = False,
         key: str = "",
         spec: BoxSpec = _ANY,
@@ -63,7 +63,8 @@ class Box(Blocking[AsyncBox]):
         """`image` is any Linux image; without one, the box is the best kind that this machine can have.
 
         `workspace` is a directory of this machine that the box works in, else it has a fresh one. `ports` are
-        those that `url` is asked for. `spec` has everything else that can be said of a box, such as limits.
+        those that `url` is asked for. `browser` and `notebook` are there, and start when they are first used,
+        unless false. `spec` has everything else that can be said of a box, such as limits.
         """
         self._set_up(
             AsyncBox(
