@@ -26,8 +26,8 @@ _STREAMS: tuple[StreamName, StreamName] = ("stdout", "stderr")
 #: Seconds of one request; longer waits are several.
 _STEP = 30.0
 _GRACE = 15.0
-#: Bytes of each stream in the answer to `/exec`; the rest is read from the process.
-_MOST_OUTPUT = 32 << 20
+#: Seconds in which a program is found and ended whose caller was cancelled.
+_ABANDONED_LIMIT, _ABANDONED_PAUSE = 3.0, 0.02
 
 
 @dataclass(frozen=True)
@@ -247,13 +247,30 @@ async def run_process(
         )
         return await _with_output(handle, {"stdout": on_stdout, "stderr": on_stderr})
     body = _body(command, stdin, cwd, env, user, timeout, limits)
-    body |= {"output_encoding": "base64", "max_output": _MOST_OUTPUT}
+    body |= {"output_encoding": "base64", "tag": new_key()}
     limit = None if timeout is None else timeout + _GRACE
-    done = await link.ask(ExecResult, "POST", "/exec", body=body, limit=limit, repeatable=True)
+    try:
+        done = await link.ask(ExecResult, "POST", "/exec", body=body, limit=limit, repeatable=True)
+    except asyncio.CancelledError:
+        await _end_abandoned(link, body["tag"])
+        raise
     handle = AsyncProcessHandle(link, _shown(command), done.process)
-    stdout = await handle.stdout() if done.stdout_truncated else base64.b64decode(done.stdout)
-    stderr = await handle.stderr() if done.stderr_truncated else base64.b64decode(done.stderr)
+    stdout, stderr = base64.b64decode(done.stdout), base64.b64decode(done.stderr)
+    if done.stdout_truncated:
+        stdout += await handle.stdout(len(stdout))
+    if done.stderr_truncated:
+        stderr += await handle.stderr(len(stderr))
     return _outcome(handle.command, done.process, stdout, stderr)
+
+
+async def _end_abandoned(link: Link, tag: str) -> None:
+    """End a program whose caller does not wait any more, as `subprocess.run` does."""
+    with contextlib.suppress(GloveboxError, TimeoutError):
+        async with asyncio.timeout(_ABANDONED_LIMIT):
+            while not (found := await link.ask_list(ProcessInfo, "/processes", {"tag": tag})):
+                await asyncio.sleep(_ABANDONED_PAUSE)  # it is just being started
+            for info in found:
+                await link.send("DELETE", f"/processes/{quote(info.id)}")
 
 
 def checked_time(outcome: ExecOutcome, timeout: float | None) -> ExecOutcome:
