@@ -32,7 +32,7 @@ from tests.support.running import KEY, RunningBox, running_box
 #: Each class and its twin for callers that block.
 TWINS = [
     (AsyncBox, Box),
-    (async_parts.AsyncSessions, sync_parts.Sessions),
+    (async_parts.AsyncBoxSessions, sync_parts.BoxSessions),
     (commands.AsyncCommandHandle, sync_parts.CommandHandle),
     (processes.AsyncProcessHandle, sync_parts.ProcessHandle),
     (files.AsyncBoxFiles, sync_parts.BoxFiles),

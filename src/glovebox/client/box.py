@@ -16,10 +16,11 @@ from glovebox.client import registry
 from glovebox.client.backend import Backend, BoxInfo, ProgressCallback
 from glovebox.client.capabilities import commands, processes
 from glovebox.client.capabilities.browser import AsyncBoxBrowser
-from glovebox.client.capabilities.commands import AsyncCommandHandle, CommandOutcome, WaitPolicy
+from glovebox.client.capabilities.commands import AsyncCommandHandle, WaitPolicy
 from glovebox.client.capabilities.files import AsyncBoxFiles
 from glovebox.client.capabilities.notebook import AsyncBoxNotebook
-from glovebox.client.capabilities.processes import AsyncProcessHandle, ExecOutcome
+from glovebox.client.capabilities.outcomes import CommandOutcome, ExecOutcome
+from glovebox.client.capabilities.processes import AsyncProcessHandle
 from glovebox.client.connection.link import Link
 from glovebox.client.runtime import Runtime
 from glovebox.client.spec import BoxSpec, Isolation
@@ -88,7 +89,7 @@ class AsyncBox:
         self.files = AsyncBoxFiles(self._link)
         self.notebook = AsyncBoxNotebook(self._link)
         self.browser = AsyncBoxBrowser(self._link)
-        self.sessions = AsyncSessions(self._link)
+        self.sessions = AsyncBoxSessions(self._link)
 
     def before_open(self, call: Callable[[], None]) -> None:
         """Call something before the box is opened by its first use."""
@@ -257,7 +258,7 @@ class AsyncBox:
         return found
 
 
-class AsyncSessions:
+class AsyncBoxSessions:
     """`box.sessions`: the persistent shells of a box."""
 
     def __init__(self, link: Link) -> None:

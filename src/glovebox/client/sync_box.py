@@ -11,8 +11,8 @@ from typing import Self
 from glovebox.client import loop
 from glovebox.client.backend import Backend, BoxInfo, ProgressCallback
 from glovebox.client.box import AsyncBox, Ports
-from glovebox.client.capabilities.commands import CommandOutcome, WaitPolicy
-from glovebox.client.capabilities.processes import ExecOutcome
+from glovebox.client.capabilities.commands import WaitPolicy
+from glovebox.client.capabilities.outcomes import CommandOutcome, ExecOutcome
 from glovebox.client.loop import Relay
 from glovebox.client.spec import BoxSpec, Isolation
 from glovebox.client.sync import SyncRuntime
@@ -21,9 +21,9 @@ from glovebox.client.sync_parts import (
     BoxBrowser,
     BoxFiles,
     BoxNotebook,
+    BoxSessions,
     CommandHandle,
     ProcessHandle,
-    Sessions,
     blocking,
     wait_for,
 )
@@ -82,7 +82,7 @@ class Box(Blocking[AsyncBox]):
         self.files = BoxFiles(own.files)
         self.notebook = BoxNotebook(own.notebook)
         self.browser = BoxBrowser(own.browser)
-        self.sessions = Sessions(own.sessions)
+        self.sessions = BoxSessions(own.sessions)
 
     @classmethod
     def attach(cls, box: str, *, backend: str = "", key: str = "") -> Self:
