@@ -41,6 +41,10 @@ OPERATIONS = (
     "GET /files/content", "HEAD /files/content", "PUT /files/content", "GET /files/stat", "GET /files/exists",
     "GET /files/list", "POST /files/mkdir", "POST /files/remove", "POST /files/rename", "POST /files/chmod",
     "GET /files/archive", "PUT /files/archive",
+    "POST /exec", "POST /processes", "GET /processes", "GET /processes/{id}", "DELETE /processes/{id}",
+    "POST /processes/{id}/wait", "GET /processes/{id}/stdout", "GET /processes/{id}/stderr",
+    "GET /processes/{id}/events", "GET /processes/{id}/stream", "POST /processes/{id}/stdin",
+    "POST /processes/{id}/signal", "POST /processes/{id}/resize",
     "POST /mcp/messages/", "POST /messages/", "POST /mcp", "DELETE /mcp", "POST /mcp/box", "DELETE /mcp/box",
 )  # fmt: skip
 
@@ -78,6 +82,9 @@ def make_harmless(case: Any, workspace: Path) -> None:
         case.body |= {name: value for name, value in harmless_command if isinstance(case.body.get(name), str)}
     if case.path in ("/update_mcp_server", "/mcp/servers"):
         make_servers_harmless(case.body)
+    if case.path in ("/exec", "/processes") and isinstance(case.body, dict):
+        harmless = (("argv", ["true"]), ("shell", "true"), ("cwd", str(workspace)), ("user", ""))
+        case.body |= {name: value for name, value in harmless if isinstance(case.body.get(name), type(value))}
     action: Any = case.body.get("action") if isinstance(case.body, dict) else None
     args = action.get("args") if isinstance(action, dict) else None
     if isinstance(args, dict):

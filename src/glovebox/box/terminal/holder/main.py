@@ -68,8 +68,12 @@ class Holder:
         signals.set_wakeup_fd(wake, warn_on_full_buffer=False)
         signals.signal(signals.SIGCHLD, lambda number, frame: None)
         signals.signal(signals.SIGTERM, lambda number, frame: self._quit())
-        for ignored in (signals.SIGINT, signals.SIGHUP, signals.SIGPIPE):
-            signals.signal(ignored, signals.SIG_IGN)
+        for ignored in (signals.SIGINT, signals.SIGHUP):  # not SIG_IGN, which programs would inherit
+            signals.signal(ignored, lambda number, frame: None)
+        for usual in (signals.SIGQUIT, signals.SIGTSTP):
+            signals.signal(usual, signals.SIG_DFL)
+        signals.pthread_sigmask(signals.SIG_SETMASK, [])
+        signals.signal(signals.SIGPIPE, signals.SIG_IGN)
         self._poll.register(self._wakeup, _IN)
         self._listener = listener
 
