@@ -258,6 +258,11 @@ class Runtime(BoxFacts, ActionMethods):
     def runtime_initialized(self) -> bool:
         return self._ready
 
+    @property
+    def connection(self) -> Connection:
+        """The connection to the box; raises `NotConnected` before and after."""
+        return self._connected()
+
     def _box(self) -> Sandbox:
         self._connected()
         assert self._sandbox is not None
@@ -374,6 +379,14 @@ class Runtime(BoxFacts, ActionMethods):
         except ClientError:
             return False
         return True
+
+    def port_url(self, port: int) -> str | None:
+        """The address at which the host reaches a port of the box; None if it does not."""
+        box = self._box()
+        assert self._backend is not None
+        if port not in box.ports and self._backend.name == "process":  # it shares the host's network
+            return f"http://127.0.0.1:{port}"
+        return box.ports.get(port)
 
     async def vscode_token(self) -> str:
         """The token of VS Code in the box; empty if there is none."""

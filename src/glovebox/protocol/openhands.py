@@ -22,6 +22,7 @@ from glovebox.protocol.actions import OPENHANDS_ACTIONS
 from glovebox.protocol.base import Action, Observation
 from glovebox.protocol.files import FILE_ACTIONS, FILE_OBSERVATIONS
 from glovebox.protocol.observations import OBSERVATIONS, CmdOutputObservation, ErrorObservation
+from glovebox.protocol.terminal import CommandAction, CommandObservation
 
 SOURCES = frozenset({"agent", "user", "environment"})
 SECURITY_RISKS = frozenset({-1, 0, 1, 2})
@@ -125,8 +126,8 @@ class Codec:
 
     def __init__(
         self,
-        actions: Iterable[type[Action[Any]]] = (*OPENHANDS_ACTIONS, *FILE_ACTIONS),
-        observations: Iterable[type[Observation]] = (*OBSERVATIONS, *FILE_OBSERVATIONS),
+        actions: Iterable[type[Action[Any]]] = (*OPENHANDS_ACTIONS, CommandAction, *FILE_ACTIONS),
+        observations: Iterable[type[Observation]] = (*OBSERVATIONS, CommandObservation, *FILE_OBSERVATIONS),
     ) -> None:
         self._actions = {action.action: action for action in actions}
         #: Looked up when an action first comes: doing it for all takes longer than the rest of a start.
