@@ -50,7 +50,6 @@ class BoxServer:
         self.server = self._make(WorkspaceResources(toolbox.executor, threads, services.settings.working_dir))
 
     def tools_changed(self) -> None:
-        """Notify all clients."""
         self._audience.tools_changed()
 
     def close(self) -> None:

@@ -166,7 +166,6 @@ class McpFormat(Format):
     """The Model Context Protocol, with or without the envelope of JSON-RPC."""
 
     def define(self, tools: Sequence[NamedTool]) -> dict[str, Any]:
-        """What `tools/list` answers."""
         return {"tools": [_mcp_tool(name, tool) for name, tool in tools]}
 
     def call(self, item: dict[str, Any]) -> ToolCall | None:
