@@ -147,7 +147,7 @@ class GloveboxClient(HostClient):
 
         self._runtime, self._sync, self._transfer = Runtime, SyncRuntime, transfer
         docker = BoxSpec(image=self.image, labels={"benchmark": self.mark})
-        local = {PROCESS: BoxSpec(), BUBBLEWRAP: BoxSpec(isolation="bubblewrap")}
+        local = {PROCESS: BoxSpec(isolation="none"), BUBBLEWRAP: BoxSpec(isolation="bubblewrap")}
         self._specs = {kind: ("process", spec) for kind, spec in local.items()}
         self._specs |= {CONTAINER: ("docker", docker), POOL: ("docker", docker)}
         self._make_pool: Any = lambda: WarmPool(registry.open_backend("docker", host.load()), docker, 1)

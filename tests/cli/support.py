@@ -20,6 +20,8 @@ from typing import Any
 from tests.support.waiting import readable
 
 LIMIT = 60.0
+#: What every fresh box says that is not isolated.
+NOT_ISOLATED = "glovebox: This box is NOT isolated: its commands can do all that you can (isolation none)\n"
 
 
 class Home:
@@ -35,6 +37,7 @@ class Home:
             "XDG_CACHE_HOME": str(path / "cache"),
             "DOCKER_HOST": f"unix://{path}/no-engine.sock",
             "GLOVEBOX_BACKEND": "process",
+            "GLOVEBOX_ISOLATION": "none",
             **environment,
         }
 

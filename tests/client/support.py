@@ -23,7 +23,6 @@ from glovebox.client.spec import BoxSpec
 from glovebox.errors import NoSuchBox, NotSupported
 from glovebox.settings import host
 from glovebox.settings.host import HostSettings
-from tests.support import waiting
 from tests.support.running import KEY, RunningBox, announced
 from tests.support.waiting import LIMIT
 
@@ -334,11 +333,6 @@ def free_port() -> int:
         taken.bind(("127.0.0.1", 0))
         port: int = taken.getsockname()[1]
     return port
-
-
-async def until(path: Path) -> None:
-    """Wait until a file is there."""
-    await waiting.until(path.exists, path.name)
 
 
 @pytest.fixture

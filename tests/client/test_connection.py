@@ -26,8 +26,9 @@ from glovebox.errors import (
     OutputGone,
 )
 from glovebox.protocol.actions import CmdRunAction
-from tests.client.support import Cut, connected, cutter, free_port, runtime_at, said, served, talking, until
+from tests.client.support import Cut, connected, cutter, free_port, runtime_at, said, served, talking
 from tests.support.running import RunningBox, wait_until
+from tests.support.waiting import until
 
 COMMAND = CmdRunAction(command="echo ran >> log; echo done")
 
@@ -68,7 +69,7 @@ async def test_a_command_goes_on_while_the_connection_is_cut_again_and_again(
     async with cutter(box.url) as proxy, runtime_at(proxy.url) as runtime:
         command = "echo ran >> log; touch begun; while [ ! -e go ]; do sleep 0.02; done; echo done"
         running = asyncio.create_task(ran(runtime, tmp_path / "log", command))
-        await until(tmp_path / "begun")
+        await until((tmp_path / "begun").exists)
         for _ in range(3):
             before = proxy.connections
             proxy.cut()
@@ -82,7 +83,7 @@ async def test_a_box_that_is_killed_and_restarted_neither_loses_nor_repeats_a_co
         async with runtime_at(box.url) as runtime:
             command = "echo ran >> log; touch begun; while [ ! -e go ]; do sleep 0.02; done; echo done"
             running = asyncio.create_task(ran(runtime, box.workspace / "log", command))
-            await until(box.workspace / "begun")
+            await until((box.workspace / "begun").exists)
             await asyncio.to_thread(box.kill)
             (box.workspace / "go").touch()
             await asyncio.to_thread(box.start)
@@ -95,7 +96,7 @@ async def test_a_box_that_forgets_is_not_asked_twice(tmp_path: Path) -> None:
             running = asyncio.create_task(
                 runtime.run("echo ran >> log; touch begun; while [ ! -e go ]; do sleep 0.02; done")
             )
-            await until(box.workspace / "begun")
+            await until((box.workspace / "begun").exists)
             await asyncio.to_thread(box.kill)
             (box.workspace / "go").touch()
             await asyncio.to_thread(box.start)

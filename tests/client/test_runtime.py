@@ -44,16 +44,9 @@ from glovebox.protocol.observations import (
     NullObservation,
     UserRejectObservation,
 )
-from tests.client.support import (
-    OneBox,
-    ServeBackend,
-    free_port,
-    runtime,
-    runtime_at,
-    settings_for,
-    until,
-)
+from tests.client.support import OneBox, ServeBackend, free_port, runtime, runtime_at, settings_for
 from tests.support.running import RunningBox
+from tests.support.waiting import until
 
 __all__ = ["runtime"]
 
@@ -185,7 +178,7 @@ async def test_closing_breaks_off_what_is_under_way(box: RunningBox, tmp_path: P
     runtime = runtime_at(box.url)
     await runtime.connect()
     running = asyncio.create_task(runtime.run("touch begun; while [ ! -e go ]; do sleep 0.02; done"))
-    await until(tmp_path / "begun")
+    await until((tmp_path / "begun").exists)
     await runtime.close()
     with pytest.raises(NotConnected, match="closed while"):
         await running
@@ -242,12 +235,12 @@ async def test_a_deadline_ends_the_call_and_not_the_command(box: RunningBox, tmp
                 "touch begun; while [ ! -e go ]; do sleep 0.02; done; touch ended", blocking=True, timeout=60
             )
         )
-        await until(tmp_path / "begun")
+        await until((tmp_path / "begun").exists)
         running.cancel()
         with pytest.raises(asyncio.CancelledError):
             await running
         (tmp_path / "go").touch()
-        await until(tmp_path / "ended")
+        await until((tmp_path / "ended").exists)
 
 
 async def test_an_action_that_is_never_answered_ends_with_the_words_of_the_contract() -> None:

@@ -34,9 +34,9 @@ from glovebox.protocol.observations import (
     IPythonRunCellObservation,
 )
 from glovebox.protocol.terminal import CommandInfo
-from tests.client.support import Cut, Cutter, connected, cutter, runtime, runtime_at, served, until
+from tests.client.support import Cut, Cutter, connected, cutter, runtime, runtime_at, served
 from tests.support.running import RunningBox, wait_until
-from tests.support.waiting import LIMIT
+from tests.support.waiting import LIMIT, until
 
 __all__ = ["runtime"]
 
@@ -96,7 +96,7 @@ async def test_leaving_early_frees_the_connection_and_stops_nothing(box: Running
         assert await runtime.alive()
         await asyncio.to_thread(wait_until, lambda: proxy.open == 1, 10, "the end of the stream's connection")
         (tmp_path / "go").touch()
-        await until(tmp_path / "ended")
+        await until((tmp_path / "ended").exists)
 
 
 @pytest.mark.parametrize("from_box", [0, 150, 700, 3_000, 70_000])
@@ -138,7 +138,7 @@ async def test_a_stream_that_is_cut_and_comes_back_after_the_end_tells_what_was_
             if isinstance(item, Output) and item.text.startswith("one"):
                 proxy.cut()
                 (tmp_path / "go").touch()
-                await until(tmp_path / "ended")
+                await until((tmp_path / "ended").exists)
         assert text_of(seen) == "one\n" + numbers(50_000)
 
 
@@ -194,7 +194,7 @@ display(HTML("<b>second</b>"))
                     cuts.append(asyncio.create_task(once_told_again(proxy, go)))
                     if wait_for_end:
                         go.touch()
-                        await until(ended)
+                        await until(ended.exists)
             await asyncio.gather(*cuts)
             outputs = [item for item in seen if isinstance(item, Output)]
             text = "".join(output.text for output in outputs)

@@ -12,7 +12,7 @@ import pytest
 
 from glovebox.server.viewer.pages import MAX_BYTES, script_string
 from glovebox.server.viewer.server import ViewerServer
-from tests.server.viewing import FIRST_PORT, pdf, running_viewer, started_viewer
+from tests.server.viewer_server import FIRST_PORT, pdf, running_viewer, started_viewer
 
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="

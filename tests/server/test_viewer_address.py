@@ -16,7 +16,7 @@ import httpx
 import pytest
 
 from glovebox.server.viewer.address_file import AddressFile
-from tests.server.viewing import started_viewer
+from tests.server.viewer_server import started_viewer
 from tests.support.running import announced, running_box
 from tests.support.users import public_directory
 

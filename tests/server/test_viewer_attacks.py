@@ -25,7 +25,7 @@ import pytest
 from glovebox.server.viewer import safe_open
 from tests.server.test_viewer import PNG
 from tests.server.test_viewer_pdf import SLOW, VERSION, arguments
-from tests.server.viewing import running_viewer
+from tests.server.viewer_server import running_viewer
 from tests.support.running import KEY, RunningBox, running_box, wait_until
 from tests.support.users import public_directory, usable_interpreter
 

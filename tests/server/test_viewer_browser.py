@@ -13,8 +13,9 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, Locator, Page, Route, async_playwright
 
-from tests.server.viewing import pdf, running_viewer, until, writing
+from tests.server.viewer_server import pdf, running_viewer, writing
 from tests.support.chromium import CHROMIUM, FLAGS
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

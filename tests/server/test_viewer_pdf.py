@@ -19,7 +19,8 @@ from pypdf import PdfReader, PdfWriter
 from glovebox.server.viewer import pages, pdf_worker
 from glovebox.server.viewer.pages import MOST_CARRIED
 from tests.server.test_viewer import PNG
-from tests.server.viewing import FREE, pdf, running_viewer, stream, until, writing
+from tests.server.viewer_server import FREE, pdf, running_viewer, stream, writing
+from tests.support.waiting import until
 
 CANVAS = re.compile(
     r'<canvas class="page" width="(\d+)" height="(\d+)" style="[^"]*" data-number="(\d+)" [^>]*>'

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import mcp_types
 import pytest
 
-from tests.box.mcp.speaking import Transport, connected, names, post, ready, scripted, told, words
+from tests.box.mcp.mcp_client import Transport, connected, names, post, ready, scripted, told, words
 from tests.support.running import RunningBox, running_box
 
 CALLS = 1_000

@@ -42,21 +42,6 @@ def finish(work: Coroutine[Any, Any, int]) -> int:
         return TERMINATED
 
 
-async def choose(flag: str, settings: HostSettings) -> tuple[Backend, str]:
-    """The backend of the flag or the environment, else the default one, with the reason for the choice.
-
-    Raises:
-        NoSuchBackend: there is none of that name.
-    """
-    from glovebox.client import registry
-
-    if flag or settings.backend:
-        return registry.open_backend(flag or settings.backend, settings), ""
-    backend, missing = await registry.open_default(settings)
-    why = "no container engine answers" if missing else "a container engine answers"
-    return backend, f"using the backend {backend.name}, as {why} (--backend, GLOVEBOX_BACKEND)"
-
-
 async def boxes(flag: str, settings: HostSettings) -> list[BoxInfo]:
     """All boxes of a backend, or of all of them; the failure of one that was not named is only printed."""
 
@@ -136,15 +121,15 @@ async def open_runtime(arguments: argparse.Namespace, *, quiet: bool) -> AsyncIt
         async with existing_box(arguments.box, arguments.backend) as runtime:
             yield runtime
         return
+    from glovebox.client import registry
+
     settings = host.load()
     spec = spec_of(arguments, settings)
-    backend, why = await choose(arguments.backend, settings)
+    progress = Progress(quiet=quiet)
     async with contextlib.AsyncExitStack() as stack:
-        stack.push_async_callback(backend.close)
-        if why:
-            say(why)
-        progress = Progress(quiet=quiet)
         try:
+            backend = await registry.choose(arguments.backend, settings, spec, progress)
+            stack.push_async_callback(backend.close)
             sandbox = await _start(backend, spec, progress)
         finally:
             progress.clear()

@@ -119,7 +119,7 @@ def add_backend_argument(parser: argparse.ArgumentParser, *, default: str) -> No
 def add_box_arguments(parser: argparse.ArgumentParser) -> None:
     """The flags that say what a box should be like, and which one to use."""
     add_backend_argument(
-        parser, default="[GLOVEBOX_BACKEND], else docker if an engine answers, else process."
+        parser, default="[GLOVEBOX_BACKEND], else docker if an engine answers and has an image, else process."
     )
     parser.add_argument("--box", default="", metavar="BOX", help="Use a box that is there; it stays.")
     parser.add_argument("--name", default="", help="What a fresh box is called. Default: one is made up.")
@@ -161,9 +161,10 @@ def _add_limits(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--isolation",
         default="",
-        choices=["", "bubblewrap"],
+        choices=["bubblewrap", "none"],
         metavar="KIND",
-        help="What keeps a process away from this machine: bubblewrap.",
+        help="What keeps a process away from this machine: bubblewrap, or none, and its commands can do all "
+        "that you can. Default: [GLOVEBOX_ISOLATION], else bubblewrap.",
     )
 
 

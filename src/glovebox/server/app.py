@@ -30,9 +30,6 @@ from glovebox.server.openapi import docs_page, openapi
 from glovebox.server.streaming import ExecuteActionStream, event_endpoint
 from glovebox.server.tools import tool_endpoints
 
-#: How files are uploaded, which has a limit of its own.
-FORM = "multipart/form-data"
-
 
 def create_app(box: Box, logins: Logins | None = None) -> ASGIApp:
     """The application for an open box."""
@@ -83,7 +80,7 @@ class EndpointApp:
 
 def _bounded(endpoint: Endpoint | Socket, most_bytes: int) -> Endpoint | Socket:
     """The endpoint with a limit for its body, unless it has one of its own, or no body."""
-    if isinstance(endpoint, Socket) or endpoint.method == "GET" or endpoint.body_media_type == FORM:
+    if isinstance(endpoint, Socket) or endpoint.method in ("GET", "HEAD") or endpoint.streamed:
         return endpoint
     return msgspec.structs.replace(endpoint, handle=limited(endpoint.handle, most_bytes))
 

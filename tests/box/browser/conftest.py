@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.box.browser.serving import serving
+from tests.box.browser.web_server import serving
 from tests.support.running import RunningBox, running_box
 
 

@@ -17,7 +17,7 @@ import pytest
 from PIL import Image
 
 from glovebox.box.browser.wire import BrowserFailure, BrowserStep, Cast, Observe, OpenTabs, Picture
-from tests.box.browser.evaluating import TASK, Worker, evaluating, miniwob_url, waiting_for_a_page
+from tests.box.browser.evaluation_process import TASK, Worker, evaluating, miniwob_url, waiting_for_a_page
 from tests.support.running import running_box, wait_until
 
 GOAL = "Click the button."

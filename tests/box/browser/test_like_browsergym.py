@@ -15,7 +15,7 @@ import pytest
 from glovebox.box.browser.chromium import find_chromium
 from tests.box.browser.gym import Gym, Observed, running_gym
 from tests.box.browser.pages import Browser, Seen, aimed
-from tests.box.browser.serving import PAGES
+from tests.box.browser.web_server import PAGES
 from tests.support.running import RunningBox
 
 ALL_PAGES = sorted(path.name for path in PAGES.glob("*.html"))

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -12,6 +12,7 @@ from glovebox.box.files.search import grep, line_search
 from glovebox.protocol.files import GrepAction
 from tests.box.files.acting import Acting, below, plant
 from tests.box.files.searching import matching
+from tests.support.waiting import until
 
 _EARLIER: set[int] = set()
 
@@ -89,7 +90,7 @@ async def test_a_line_that_is_far_too_long_is_counted_as_unreadable(
 async def test_a_search_that_is_given_up_leaves_no_process(acting: Acting) -> None:
     _plant_endless(acting.directory / "a")
     search = asyncio.create_task(acting.do(GrepAction(pattern="x")))
-    await _until(lambda: bool(_children()))
+    await until(lambda: bool(_children()))
     search.cancel()
     with pytest.raises(asyncio.CancelledError):
         await search
@@ -163,9 +164,3 @@ def _earlier() -> None:
 def _children() -> list[psutil.Process]:
     """What this process started since the test began; what other tests share is none of these."""
     return [child for child in psutil.Process().children() if child.pid not in _EARLIER]
-
-
-async def _until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
-        while not condition():  # noqa: ASYNC110 - nothing tells that a process has begun
-            await asyncio.sleep(0.01)

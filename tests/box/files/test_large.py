@@ -19,7 +19,7 @@ from glovebox.box.files.disk import lines, local_files
 from glovebox.box.files.disk.lines import LineIndex, TooSlow
 from glovebox.box.files.disk.path_errors import FileActionError
 from tests.box.files.editing import Files, files_in, read_file, write_file
-from tests.protocol.test_zip_reading import crowded
+from tests.protocol.test_zip_reader import crowded
 from tests.support.running import KEY, RunningBox, running_box
 
 MEGABYTE = 1 << 20

@@ -23,7 +23,7 @@ from glovebox.protocol.base import Action
 from glovebox.protocol.files import DeleteAction, MkdirAction, MoveAction, StatAction
 from glovebox.protocol.observations import ErrorObservation
 from tests.box.files.acting import QuietShell, tree
-from tests.hub.window.acting import DirectoryHands
+from tests.hub.window.window_box import DirectoryHands
 
 #: So much is read at once.
 MOST = 100_000

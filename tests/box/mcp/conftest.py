@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.box.mcp.speaking import post
+from tests.box.mcp.mcp_client import post
 from tests.support.running import RunningBox, running_box
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from tests.box.mcp.mcp_client import call, post, ready, scripted
 from tests.box.mcp.scripted import PIXEL
-from tests.box.mcp.speaking import call, post, ready, scripted
 from tests.support.running import RunningBox
 
 RESULT = '{"meta": null, "content": [%s], "structuredContent": %s, "isError": %s}'

@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.box.mcp.speaking import connected, keys, names, post, scripted
+from tests.box.mcp.mcp_client import connected, keys, names, post, scripted
 from tests.support.running import KEY, RunningBox, running_box
 from tests.support.waiting import LIMIT
 

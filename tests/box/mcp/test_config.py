@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.box.mcp.speaking import call, post, ready, scripted
+from tests.box.mcp.mcp_client import call, post, ready, scripted
 from tests.support.running import RunningBox, running_box
 
 

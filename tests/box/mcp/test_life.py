@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.box.mcp.speaking import SCRIPT, call, connected, keys, post, put, ready, scripted
+from tests.box.mcp.mcp_client import SCRIPT, call, connected, keys, post, put, ready, scripted
 from tests.support.running import KEY, RunningBox, running_box, wait_until
 from tests.support.waiting import LIMIT
 from tests.survival.mortal import MortalBox, mortal_box

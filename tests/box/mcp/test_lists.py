@@ -11,7 +11,7 @@ import psutil
 import pytest
 from mcp.shared.subscriptions import ToolsListChanged
 
-from tests.box.mcp.speaking import (
+from tests.box.mcp.mcp_client import (
     SCRIPT,
     TRANSPORTS,
     Transport,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.box.mcp.conftest import Remote
-from tests.box.mcp.speaking import call, connected, names, put, ready, told, wait_for, words
+from tests.box.mcp.mcp_client import call, connected, names, put, ready, told, wait_for, words
 from tests.support.running import RunningBox
 from tests.support.waiting import LIMIT
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.box.mcp.conftest import Remote
-from tests.box.mcp.speaking import call, connected, names, put, ready, scripted, wait_for
+from tests.box.mcp.mcp_client import call, connected, names, put, ready, scripted, wait_for
 from tests.support.running import KEY, RunningBox, running_box
 
 SECRETS = {

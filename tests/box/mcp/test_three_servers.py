@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.box.mcp.conftest import Remote
-from tests.box.mcp.speaking import connected, names, put, ready, running, told, until, wait_for, words
+from tests.box.mcp.mcp_client import connected, names, put, ready, running, told, until, wait_for, words
 from tests.support.node import MODULES, needs_npm, node
 from tests.support.running import RunningBox
 from tests.support.waiting import LIMIT

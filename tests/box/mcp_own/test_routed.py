@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from mcp.types import ImageContent, ToolListChangedNotification
 
-from tests.box.mcp.speaking import scripted
+from tests.box.mcp.mcp_client import scripted
 from tests.box.mcp_own.connecting import LIMIT, Connected, Heard, connected, text_of
 
 

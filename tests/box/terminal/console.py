@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import getpass
 import os
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from glovebox.box.terminal.manager import Terminal
 from glovebox.protocol.actions import CmdRunAction
 from glovebox.protocol.events import ActionOutput
 from glovebox.protocol.observations import CmdOutputObservation, ErrorObservation
-from tests.support.waiting import LIMIT, until
+from tests.support.waiting import LIMIT
 
 
 class Console:
@@ -95,8 +95,3 @@ async def console(
         yield Console(terminal, workspace, events)
     finally:
         await terminal.close()
-
-
-async def eventually(condition: Callable[[], bool], what: str) -> None:
-    """Wait for something that happens outside, within a limit."""
-    await until(condition, what)

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.box.terminal.console import Console, eventually
+from tests.box.terminal.console import Console
 from tests.box.terminal.test_resilience import FORGED
 from tests.support.running import running_box
-from tests.support.waiting import LIMIT
+from tests.support.waiting import LIMIT, until
 
 pytestmark = [
     pytest.mark.attack,
@@ -103,7 +103,7 @@ async def test_a_process_that_was_left_behind_ends_no_command(shell: Console, li
         answer = await shell.run(f"sleep 0.05; echo told; (exit {number})")
         assert ("told" in answer.content, answer.metadata.exit_code) == (True, number)
     (shell.workspace / "stop").touch()
-    await eventually((shell.workspace / "gone").exists, "the lies are over")
+    await until((shell.workspace / "gone").exists, "the lies are over")
     await shell.run("true")
     assert await shell.output("echo next") == "next"
 
@@ -123,7 +123,7 @@ async def test_what_a_person_runs_cannot_lie_either(shell: Console) -> None:
     session = shell.terminal.session("main")
     await shell.run("true")
     session.shell.type(f"{sys.executable} -S liar.py stay\r".encode())
-    await eventually(lambda: session.info().command is not None, "it runs")
+    await until(lambda: session.info().command is not None, "it runs")
     poll = await shell.poll(timeout=1)
     assert poll.metadata.exit_code == -1
     (shell.workspace / "go").touch()

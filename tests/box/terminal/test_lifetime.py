@@ -17,7 +17,8 @@ from glovebox.box.events import EventLog
 from glovebox.box.terminal.manager import Terminal
 from glovebox.errors import StartupError
 from glovebox.protocol.observations import ErrorObservation
-from tests.box.terminal.console import Console, console, eventually
+from tests.box.terminal.console import Console, console
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 
@@ -65,14 +66,14 @@ async def test_what_the_shell_started_ends_with_it(tmp_path: Path, command: str)
         pids = [int(word) for word in (await shell.output(command)).split() if word.isdigit()]
         assert all(running(pid) for pid in pids)
         shell_pid = int(await shell.output("echo $$"))
-    await eventually(lambda: not any(running(pid) for pid in [*pids, shell_pid]), "nothing runs")
+    await until(lambda: not any(running(pid) for pid in [*pids, shell_pid]), "nothing runs")
 
 
 async def test_a_running_command_ends_with_the_terminal_and_is_answered(tmp_path: Path) -> None:
     async with console(tmp_path) as shell:
         waiting = asyncio.ensure_future(shell.answer("trap '' HUP; echo $$; sleep 1000"))
         queued = asyncio.ensure_future(shell.answer("echo queued"))
-        await eventually(lambda: shell.streamed() != "", "it runs")
+        await until(lambda: shell.streamed() != "", "it runs")
         await shell.terminal.close()
         assert await waiting == ErrorObservation(content="Bash session was likely interrupted...")
         assert await queued == ErrorObservation(content="Bash session is not initialized")
@@ -85,7 +86,7 @@ async def test_jobs_of_a_shell_that_ended_go_on_until_the_terminal_closes(tmp_pa
         await shell.run("exit")
         assert await shell.output("echo fresh") == "fresh"
         assert running(pid)
-    await eventually(lambda: not running(pid), "the job ended")
+    await until(lambda: not running(pid), "the job ended")
 
 
 async def test_no_descriptor_file_or_zombie_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -160,7 +161,7 @@ async def test_a_caller_that_goes_away_does_not_lose_a_shell(tmp_path: Path) -> 
         (tmp_path / "home" / ".bashrc").write_text(f"read -r line < '{gate}'\n")
         before = shell.events.last
         impatient = asyncio.ensure_future(shell.run("echo never"))
-        await eventually(lambda: shell.events.last > before, "it was accepted")
+        await until(lambda: shell.events.last > before, "it was accepted")
         impatient.cancel()
         with pytest.raises(asyncio.CancelledError):
             await impatient

@@ -9,8 +9,9 @@ import pytest
 from glovebox.errors import BadSession
 from glovebox.protocol.observations import CmdOutputObservation, ErrorObservation
 from glovebox.protocol.terminal import Limits
-from tests.box.terminal.console import Console, eventually
+from tests.box.terminal.console import Console
 from tests.box.terminal.test_lifetime import running
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 
@@ -52,7 +53,7 @@ async def test_a_command_with_too_many_processes_is_ended(shell: Console) -> Non
     assert "processes; its limit is 4.]" in answer.metadata.suffix
     started = [int(line.split()[1]) for line in answer.content.splitlines() if line.startswith("[")]
     assert len(started) > 4
-    await eventually(lambda: not any(running(pid) for pid in started), "the end of all of them")
+    await until(lambda: not any(running(pid) for pid in started), "the end of all of them")
 
 
 async def test_a_command_that_writes_too_large_a_file_is_ended(shell: Console) -> None:

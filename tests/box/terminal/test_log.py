@@ -15,7 +15,8 @@ from glovebox.box.events import EventLog
 from glovebox.box.terminal.commands import RunningCommand
 from glovebox.box.terminal.manager import Terminal
 from glovebox.errors import NoSuchCommand, OutputGone
-from tests.box.terminal.console import Console, eventually
+from tests.box.terminal.console import Console
+from tests.support.waiting import until
 
 
 def all_of(shell: Console) -> list[RunningCommand]:
@@ -89,7 +90,7 @@ async def test_output_can_be_followed_while_the_command_runs(shell: Console) -> 
     running = asyncio.ensure_future(
         shell.run("for i in 1 2 3; do echo $i; until [ -e go$i ]; do sleep 0.01; done; done; echo end")
     )
-    await eventually(lambda: "1" in shell.streamed(), "it began")
+    await until(lambda: "1" in shell.streamed(), "it began")
     command = newest(shell)
     seen = b""
     for number in (1, 2, 3):

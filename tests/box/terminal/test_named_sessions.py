@@ -15,8 +15,9 @@ from glovebox.errors import BadSession, CommandEnded, NoSuchCommand, NoSuchSessi
 from glovebox.protocol.events import SessionChanged
 from glovebox.protocol.observations import ErrorObservation
 from glovebox.protocol.terminal import Bill
-from tests.box.terminal.console import Console, console, eventually
+from tests.box.terminal.console import Console, console
 from tests.box.terminal.test_lifetime import running
+from tests.support.waiting import until
 
 
 def told(shell: Console, session: str) -> list[str]:
@@ -86,7 +87,7 @@ async def test_a_session_is_opened_as_asked_for_and_ended_with_all_it_has(shell:
     assert found(log)
 
     await shell.terminal.end("made")
-    await eventually(lambda: not running(info.pid or 0) and not running(job), "nothing runs")
+    await until(lambda: not running(info.pid or 0) and not running(job), "nothing runs")
     assert not found(log)
     with pytest.raises(NoSuchSession, match="made"):
         shell.terminal.session("made")
@@ -120,7 +121,7 @@ async def test_a_running_program_sees_another_size(shell: Console) -> None:
     waiting = asyncio.ensure_future(
         shell.run("bash -c 'trap \"stty size; exit 4\" WINCH; echo ready; while :; do sleep 0.01; done'")
     )
-    await eventually(lambda: "ready" in shell.streamed(), "it runs")
+    await until(lambda: "ready" in shell.streamed(), "it runs")
     session.shell.resize(40, 100)
     answer = await waiting
     assert (answer.content, answer.metadata.exit_code) == ("ready\n40 100", 4)
@@ -181,7 +182,7 @@ async def test_a_static_command_can_be_read_after_its_shell_is_gone_and_is_forgo
         assert (sessions / command.session).exists()
         for number in range(1_000):
             main.add_command(f"filler{number}", "").end(ShellEnd(0), Bill(wall_seconds=0))
-        await eventually(lambda: not (sessions / command.session).exists(), "its log is removed")
+        await until(lambda: not (sessions / command.session).exists(), "its log is removed")
         with pytest.raises(NoSuchCommand):
             shell.terminal.command(command.id)
 
@@ -193,14 +194,14 @@ async def test_when_the_holder_is_killed_its_commands_are_answered_and_the_next_
     await shell.run("cd /", session="two")
     pid = shell.terminal.session("main").info().pid or 0
     waiting = asyncio.ensure_future(shell.run("echo begun; sleep 1000", blocking=True))
-    await eventually(lambda: "begun" in shell.streamed(), "it runs")
+    await until(lambda: "begun" in shell.streamed(), "it runs")
     os.kill(holder(), signal.SIGKILL)
     answer = await waiting
     assert (answer.content, answer.metadata.exit_code) == ("begun", -1)
     assert answer.metadata.suffix.startswith("\n[The shell itself ended, and with it everything")
     assert await shell.output('echo "[$X]"; pwd') == f"[]\n{shell.workspace}/sub"
     assert await shell.output("pwd", session="two") == "/"
-    await eventually(lambda: not running(pid), "the old shell is gone")
+    await until(lambda: not running(pid), "the old shell is gone")
     commands = shell.terminal.session("main").commands.of_session("main")
     command = next(one for one in commands if "begun" in one.text)
     assert await command.read(0) == b"begun\r\n"

@@ -9,8 +9,8 @@ from glovebox.box.terminal.manager import BoxSession
 from glovebox.errors import SessionTaken
 from glovebox.protocol.events import SessionChanged
 from glovebox.protocol.observations import ErrorObservation
-from tests.box.terminal.console import Console, eventually
-from tests.support.waiting import LIMIT
+from tests.box.terminal.console import Console
+from tests.support.waiting import LIMIT, until
 
 
 def entered(session: BoxSession) -> list[RunningCommand]:
@@ -22,14 +22,14 @@ async def enter(session: BoxSession, line: bytes) -> RunningCommand:
     """Type a line at the prompt and wait for its command to begin."""
     before = len(entered(session))
     session.shell.type(line + b"\r")
-    await eventually(lambda: len(entered(session)) > before, f"{line!r} was entered")
+    await until(lambda: len(entered(session)) > before, f"{line!r} was entered")
     return entered(session)[-1]
 
 
 async def test_what_a_person_enters_is_a_command_with_an_id(shell: Console) -> None:
     session = shell.terminal.session("main")
     command = await enter(session, b"echo from a 'person'; (exit 3)")
-    await eventually(lambda: command.finished, "it ended")
+    await until(lambda: command.finished, "it ended")
     info = shell.terminal.command(command.id).info()
     assert (info.by, info.command, info.exit_code) == ("person", "echo from a 'person'; (exit 3)", 3)
     assert await command.read(0) == b"from a person\r\n"
@@ -48,9 +48,9 @@ async def test_an_agent_waits_for_the_program_of_a_person(shell: Console) -> Non
         '\n[Your command "echo no" is NOT executed. The previous command is still running - You CANNOT send'
     )
     session.shell.type(b"some text\r")
-    await eventually(lambda: command.size >= len(b"some text\r\n") * 2, "it was echoed")
+    await until(lambda: command.size >= len(b"some text\r\n") * 2, "it was echoed")
     session.shell.type(b"\x04")
-    await eventually(lambda: command.finished, "it ended")
+    await until(lambda: command.finished, "it ended")
     assert await command.read(0) == b"some text\r\n" * 2
     answer = await shell.run("echo yes")
     assert (answer.content, answer.metadata.prefix) == ("yes", "")
@@ -59,7 +59,7 @@ async def test_an_agent_waits_for_the_program_of_a_person(shell: Console) -> Non
 async def test_an_agent_may_ask_for_what_a_person_runs_and_end_it(shell: Console) -> None:
     session = shell.terminal.session("main")
     command = await enter(session, b"echo visible; sleep 1000")
-    await eventually(lambda: command.size > 0, "it printed")
+    await until(lambda: command.size > 0, "it printed")
     assert (await shell.poll(timeout=0.2)).content == "visible"
     ended = await shell.type("C-c")
     assert (ended.content, ended.metadata.exit_code) == ("^C", 130)
@@ -70,7 +70,7 @@ async def test_where_a_person_goes_the_agent_is(shell: Console) -> None:
     session = shell.terminal.session("main")
     (shell.workspace / "sub").mkdir()
     command = await enter(session, b"cd sub; variable=theirs")
-    await eventually(lambda: command.finished, "it ended")
+    await until(lambda: command.finished, "it ended")
     answer = await shell.run('pwd; echo "$variable"')
     assert answer.content == f"{shell.workspace}/sub\ntheirs"
     assert shell.terminal.cwd == f"{shell.workspace}/sub"
@@ -79,7 +79,7 @@ async def test_where_a_person_goes_the_agent_is(shell: Console) -> None:
 async def test_several_lines_are_several_commands(shell: Console) -> None:
     session = shell.terminal.session("main")
     session.shell.type(b"echo one\recho two\r")
-    await eventually(lambda: [one.finished for one in entered(session)] == [True, True], "both ended")
+    await until(lambda: [one.finished for one in entered(session)] == [True, True], "both ended")
     assert [command.text for command in entered(session)] == ["echo one", "echo two"]
     assert [await command.read(0) for command in entered(session)] == [b"one\r\n", b"two\r\n"]
     assert await shell.output("echo three") == "three"
@@ -88,7 +88,7 @@ async def test_several_lines_are_several_commands(shell: Console) -> None:
 async def test_a_person_may_end_the_shell(shell: Console) -> None:
     session = shell.terminal.session("main")
     command = await enter(session, b"exit 4")
-    await eventually(lambda: command.finished, "it ended")
+    await until(lambda: command.finished, "it ended")
     assert command.info().exit_code == 4
     answer = await shell.run("echo fresh")
     assert answer.content == "fresh"

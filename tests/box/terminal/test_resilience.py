@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.box.terminal.console import Console, console, eventually
+from tests.box.terminal.console import Console, console
 from tests.support.running import wait_until
+from tests.support.waiting import until
 
 FORGED = "\\033]1807;D;%s\\x1f0\\x1f\\x1fme\\x1fhost\\x1f\\x27/\\x27\\x1f\\x27\\x27\\a"
 
@@ -78,7 +79,7 @@ async def test_input_never_becomes_a_command(tmp_path: Path) -> None:
         await shell.run("echo never begins")
         accepted = shell.events.last
         typed = asyncio.ensure_future(shell.type("touch wrong", blocking=True))
-        await eventually(lambda: shell.events.last > accepted, "it was accepted")
+        await until(lambda: shell.events.last > accepted, "it was accepted")
         os.kill(pid, signal.SIGKILL)
         await typed
         assert not (shell.workspace / "wrong").exists()
@@ -88,7 +89,7 @@ async def test_a_reader_that_is_far_behind_still_sees_the_end(tmp_path: Path, ki
     async with console(tmp_path, kind=kind, log_size=4_000_000) as shell:
         script = "touch begun; head -c 6000000 /dev/zero | tr '\\0' x; touch made; (exit 5)"
         running = asyncio.ensure_future(shell.run(script, blocking=True))
-        await eventually((shell.workspace / "begun").exists, "it runs")
+        await until((shell.workspace / "begun").exists, "it runs")
         wait_until((shell.workspace / "made").exists, what="the output")  # the event loop is busy elsewhere
         assert (await running).metadata.exit_code == 5
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from glovebox.protocol.observations import CmdOutputMetadata, CmdOutputObservation, ErrorObservation
-from tests.box.terminal.console import Console, console, eventually
-from tests.support.waiting import LIMIT
+from tests.box.terminal.console import Console, console
+from tests.support.waiting import LIMIT, until
 
 #: Goes on until a file is there, so that an answer on a busy machine is not too late to see it running.
 UNTIL_GO = "until [ -e go ]; do sleep 0.02; done"
@@ -188,7 +188,7 @@ async def test_several_commands_at_once_are_refused(shell: Console) -> None:
 async def test_a_command_that_ended_between_calls_is_reported_by_a_poll(shell: Console) -> None:
     await shell.run(f"{UNTIL_GO}; echo done > marker; echo done; (exit 5)", timeout=0.1)
     (shell.workspace / "go").touch()
-    await eventually((shell.workspace / "marker").exists, "the command goes on")
+    await until((shell.workspace / "marker").exists, "the command goes on")
     answer = await shell.poll()
     assert (answer.content, answer.metadata.exit_code) == ("done", 5)
     assert (await shell.poll()).content.startswith("ERROR: No previous running command")
@@ -201,8 +201,8 @@ async def test_a_command_that_ended_between_calls_makes_room_for_the_next(shell:
     assert (refused.content, refused.metadata.exit_code) == ("", -1)
     (shell.workspace / "go").touch()
     (command,) = shell.terminal.session("main").commands.of_session("main")[1:]
-    await eventually(lambda: command.info().state == "ended", "the command ended")
-    await eventually(lambda: _has_the_terminal(pid), "the prompt")
+    await until(lambda: command.info().state == "ended", "the command ended")
+    await until(lambda: _has_the_terminal(pid), "the prompt")
     answer = await shell.run("echo next")
     assert answer.content == "done\n\n\necho next\nnext"
     assert answer.metadata.prefix == ""
@@ -220,7 +220,7 @@ async def test_input_for_a_command_that_ended_is_not_run_as_a_command(shell: Con
         looks = looks + 1 if (shell.workspace / "marker").exists() and _has_the_terminal(pid) else 0
         return looks > 5
 
-    await eventually(at_the_prompt, "the command ended")
+    await until(at_the_prompt, "the command ended")
     answer = await shell.type("touch wrong")
     assert answer.metadata.exit_code == 0
     assert 'Your input "touch wrong" was NOT sent' in answer.metadata.suffix
@@ -326,7 +326,7 @@ async def test_output_is_passed_on_while_it_happens(shell: Console) -> None:
     waiting = asyncio.ensure_future(
         shell.run("printf 'caf\\xc3'; printf '\\xa9\\n'; read -r line; echo after")
     )
-    await eventually(lambda: "café\n" in shell.streamed(), "the first line")
+    await until(lambda: "café\n" in shell.streamed(), "the first line")
     assert not waiting.done()
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):

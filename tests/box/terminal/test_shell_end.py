@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.box.terminal.console import Console, eventually
+from tests.box.terminal.console import Console
+from tests.support.waiting import until
 
 
 @pytest.mark.parametrize(
@@ -50,7 +51,7 @@ async def test_a_shell_that_ends_while_a_command_is_awaited_ends_the_command(she
 async def test_a_shell_that_was_killed_unnoticed_is_replaced_and_the_answer_says_so(shell: Console) -> None:
     await shell.run("(until [ -e go ]; do sleep 0.01; done; kill -9 $$; touch killed) & cd /")
     (shell.workspace / "go").touch()
-    await eventually((shell.workspace / "killed").exists, "the shell was killed")
+    await until((shell.workspace / "killed").exists, "the shell was killed")
     answer = await shell.run("echo fresh; pwd")
     assert (answer.content, answer.metadata.exit_code) == ("fresh\n/", 0)
     assert (

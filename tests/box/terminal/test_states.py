@@ -14,8 +14,8 @@ from glovebox.box.executor import Call, Executor
 from glovebox.protocol.actions import CmdRunAction
 from glovebox.protocol.events import ActionState, CommandFinished
 from glovebox.protocol.terminal import Bill, CommandInfo
-from tests.box.terminal.console import Console, eventually
-from tests.support.waiting import LIMIT
+from tests.box.terminal.console import Console
+from tests.support.waiting import LIMIT, until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 
@@ -31,7 +31,7 @@ async def called(shell: Console, command: str, **args: Any) -> Call:
 async def becomes(shell: Console, call: Call, state: str, *, session: str = "main") -> CommandInfo:
     """Wait until a command does something, and see that everybody is told the same."""
     command = shell.terminal.command(call.id)
-    await eventually(lambda: command.info().state == state, f"{command.info()} is {state}")
+    await until(lambda: command.info().state == state, f"{command.info()} is {state}")
     told = [event.command for event in shell.events.since(0) if isinstance(event, ActionState)]
     info = command.info()
     # Everything begins as running, which only the program's name may make worth telling.
@@ -89,7 +89,7 @@ async def test_what_is_stopped_runs_again_when_it_is_continued(impatient: Consol
     (impatient.workspace / "inner.sh").write_text("echo $$ > pid\nexec sleep 1000\n")
     call = await called(impatient, "bash -c 'bash inner.sh; true'")
     await becomes(impatient, call, "running")
-    await eventually((impatient.workspace / "pid").exists, "it started")
+    await until((impatient.workspace / "pid").exists, "it started")
     pid = int((impatient.workspace / "pid").read_text())
     os.kill(pid, signal.SIGSTOP)
     await becomes(impatient, call, "stopped")

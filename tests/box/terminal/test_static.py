@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 
 from glovebox.protocol.observations import ErrorObservation
-from tests.box.terminal.console import Console, eventually
-from tests.support.waiting import LIMIT
+from tests.box.terminal.console import Console
+from tests.support.waiting import LIMIT, until
 
 
 async def test_a_static_command_runs_in_a_shell_of_its_own(shell: Console) -> None:
@@ -65,7 +65,7 @@ async def test_others_can_wait_for_the_commands_that_were_accepted(shell: Consol
 async def test_others_do_not_wait_for_commands_that_come_later(shell: Console) -> None:
     first = asyncio.ensure_future(shell.run("sleep 0.3; touch first"))
     before = shell.events.last
-    await eventually(lambda: shell.events.last > before, "it was accepted")
+    await until(lambda: shell.events.last > before, "it was accepted")
     settled = asyncio.ensure_future(shell.terminal.settled())
     await asyncio.sleep(0)
     later = asyncio.ensure_future(shell.run("sleep 100", timeout=30))

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.box.terminal.console import Console, console, eventually
+from tests.box.terminal.console import Console, console
+from tests.support.waiting import until
 
 #: What is sent, and what comes back: the output and the exit code.
 MEANINGS = [
@@ -202,7 +203,7 @@ async def test_a_background_job_that_prints_while_nothing_runs_is_heard(shell: C
     await shell.run("(until [ -e go ]; do sleep 0.01; done; echo late; touch gone) &")
     await shell.run("true")
     (shell.workspace / "go").touch()
-    await eventually((shell.workspace / "gone").exists, "the job printed")
+    await until((shell.workspace / "gone").exists, "the job printed")
     answer = await shell.run("echo next")
     assert answer.content.startswith("late\necho next\nnext")
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.box.terminal.console import Console, console, eventually
+from tests.box.terminal.console import Console, console
 from tests.box.terminal.test_lifetime import running
-from tests.support.waiting import LIMIT
+from tests.support.waiting import LIMIT, until
 
 
 @pytest.mark.skipif(shutil.which("vi") is None, reason="needs vi")
@@ -79,7 +79,7 @@ async def test_a_pipeline_that_ignores_control_c_is_killed_and_a_daemon_of_it_en
         assert killed.metadata.exit_code == 137
         assert await shell.output("echo next") == "next"
         daemon = int((shell.workspace / "daemon").read_text())
-    await eventually(lambda: not running(daemon), "the daemon has ended")
+    await until(lambda: not running(daemon), "the daemon has ended")
 
 
 async def test_a_program_that_leaves_the_mouse_on_and_the_screen_raw_does_not_spoil_the_next(

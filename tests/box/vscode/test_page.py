@@ -10,7 +10,7 @@ import psutil
 import pytest
 from playwright.async_api import Page, Route, async_playwright, expect
 
-from tests.box.vscode.opening import Editor, command_lines, environment, family, living
+from tests.box.vscode.vscode_client import Editor, command_lines, environment, family, living
 from tests.support.chromium import CHROMIUM, FLAGS
 from tests.support.running import RunningBox, running_box, wait_until
 from tests.support.waiting import LIMIT

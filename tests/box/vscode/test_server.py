@@ -13,7 +13,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.box.vscode.opening import Editor, environment
+from tests.box.vscode.vscode_client import Editor, environment
 from tests.support.running import running_box, wait_until
 from tests.support.waiting import LIMIT
 

@@ -12,7 +12,7 @@ import pytest
 from glovebox.errors import WindowUnresponsive
 from glovebox.protocol.actions import FileEditAction, FileReadAction, FileWriteAction
 from glovebox.protocol.window import Order, Read, Write
-from tests.hub.window.acting import Acting, acting, failing
+from tests.hub.window.window_box import Acting, acting, failing
 from tests.support.waiting import until
 
 

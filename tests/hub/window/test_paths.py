@@ -17,7 +17,7 @@ from glovebox.protocol.files import (
     StatAction,
 )
 from glovebox.protocol.window import Glob, Grep
-from tests.hub.window.acting import Acting, acting, failing
+from tests.hub.window.window_box import Acting, acting, failing
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from glovebox.hub.window.terminal import WindowTerminal
 from glovebox.protocol.actions import CmdRunAction
 from glovebox.protocol.observations import CmdOutputObservation, ErrorObservation
 from tests.box.terminal.console import console
-from tests.hub.window.acting import acting
+from tests.hub.window.window_box import acting
 from tests.support.waiting import LIMIT, until
 
 

@@ -15,7 +15,7 @@ from glovebox.protocol.actions import CmdRunAction
 from glovebox.protocol.events import ActionOutput
 from glovebox.protocol.terminal import Limits
 from glovebox.protocol.window import EndSession, Input, Order, Run, RunApart, RunEnded
-from tests.hub.window.acting import Acting, acting, failing
+from tests.hub.window.window_box import Acting, acting, failing
 from tests.support.waiting import LIMIT, until
 
 

@@ -10,7 +10,7 @@ import os
 import shutil
 from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, Final, ParamSpec, TypeVar
 
 import msgspec
 
@@ -24,6 +24,7 @@ from glovebox.state_files import read_file
 log = logging.getLogger(__name__)
 
 _RECORD = "box.json"
+BUBBLEWRAP: Final = "bubblewrap"
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -52,6 +53,10 @@ class BoxRecord(Message):
     url: str = ""
     #: The processes that `pause` has stopped, parents first.
     paused: tuple[Known, ...] = ()
+
+    @property
+    def is_isolated(self) -> bool:
+        return self.spec.isolation == BUBBLEWRAP
 
 
 _decode = json_decoder(BoxRecord).decode

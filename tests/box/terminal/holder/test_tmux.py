@@ -32,10 +32,6 @@ pytestmark = [
 ENVIRONMENT = {"PATH": os.defpath, "HOME": "/", "TERM": "xterm", "LANG": "C.UTF-8"}
 
 
-def eventually(condition: Callable[[], bool], what: str) -> None:
-    wait_until(condition, what=what)
-
-
 def running(pid: int) -> bool:
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
@@ -155,7 +151,7 @@ class TestPrinting:
     def test_the_last_words_of_a_shell_wait_for_a_late_reader(self, server: TmuxServer) -> None:
         for number in range(8):
             source = server.open(bash("head -c 15000 /dev/zero | tr '\\0' x", name=f"late{number}"))
-            eventually(lambda pid=source.pid: not running(pid), "the shell has ended")  # type: ignore[misc]
+            wait_until(lambda pid=source.pid: not running(pid), what="the shell has ended")  # type: ignore[misc]
             assert read_all(source) == b"x" * 15_000
             assert source.status() == 0
 
@@ -345,7 +341,7 @@ class TestEnding:
         source.hang_up()
         source.hang_up()
         assert source.read() is None
-        eventually(lambda: not any(map(running, everything)), "everything has ended")
+        wait_until(lambda: not any(map(running, everything)), what="everything has ended")
 
     def test_hanging_up_in_the_middle_of_output_leaves_nothing_behind(self, server: TmuxServer) -> None:
         source = server.open(bash("echo $TMUX; yes"))
@@ -356,13 +352,13 @@ class TestEnding:
         ]
         assert all(map(running, everything))
         source.hang_up()
-        eventually(lambda: not any(map(running, everything)), "everything has ended")
+        wait_until(lambda: not any(map(running, everything)), what="everything has ended")
 
     def test_hanging_up_ends_that_shell_only(self, server: TmuxServer) -> None:
         first = server.open(bash("read line; echo first $line", name="first"))
         second = server.open(bash("read line; echo second $line", name="second"))
         first.hang_up()
-        eventually(lambda: not running(first.pid), "the first has ended")
+        wait_until(lambda: not running(first.pid), what="the first has ended")
         type_all(second, b"here\n")
         assert b"second here" in read_all(second)
 
@@ -371,7 +367,7 @@ class TestEnding:
         tmux, keeper = int(read_to(source, b"\n").split(b",")[1]), parent(source.pid)
         type_all(source, b"\n")
         read_all(source)
-        eventually(lambda: not running(tmux) and not running(keeper), "tmux has ended")
+        wait_until(lambda: not running(tmux) and not running(keeper), what="tmux has ended")
         source.hang_up()
 
     def test_a_tmux_that_is_killed_is_the_end(self, server: TmuxServer) -> None:
@@ -383,7 +379,7 @@ class TestEnding:
         assert source.write(b"lost") == 4
         source.resize(10, 10)
         source.hang_up()
-        eventually(lambda: not running(source.pid), "the shell was hung up")
+        wait_until(lambda: not running(source.pid), what="the shell was hung up")
         again = server.open(bash("echo again"))
         assert lines(read_all(again)) == ["again"]
 
@@ -392,7 +388,7 @@ class TestEnding:
         everything = [pid for source in sources for pid in (source.pid, parent(source.pid))]
         tmux = parent(everything[-1])
         server.close()
-        eventually(lambda: not any(map(running, [*everything, tmux])), "everything has ended")
+        wait_until(lambda: not any(map(running, [*everything, tmux])), what="everything has ended")
         for source in sources:
             read_all(source)
             assert source.status() is None
@@ -417,7 +413,7 @@ class TestEnding:
             tmux = parent(keeper)
             assert all(map(running, [pid, keeper, tmux]))
             holder.kill()
-        eventually(lambda: not any(map(running, [pid, keeper, tmux])), "tmux has ended")
+        wait_until(lambda: not any(map(running, [pid, keeper, tmux])), what="tmux has ended")
 
 
 def command(server: TmuxServer, *arguments: str) -> str:
@@ -525,7 +521,7 @@ class TestPeople:
         command(server, "kill-session")
         assert read_all(source) == b""
         assert source.status() is None
-        eventually(lambda: not running(source.pid), "the shell has ended")
+        wait_until(lambda: not running(source.pid), what="the shell has ended")
 
     def test_hanging_up_reaches_a_shell_from_which_we_were_detached(
         self, server: TmuxServer, attach: Callable[[str], Person]
@@ -541,7 +537,7 @@ class TestPeople:
         assert running(source.pid)
         source.hang_up()
         person.see(b"[exited]")
-        eventually(lambda: not running(source.pid), "the shell has ended")
+        wait_until(lambda: not running(source.pid), what="the shell has ended")
 
 
 class TestParsing:

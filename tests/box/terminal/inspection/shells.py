@@ -9,7 +9,7 @@ import subprocess
 import sys
 import termios
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from glovebox.linux import processes
@@ -19,11 +19,6 @@ from tests.support.waiting import LIMIT, wait_until
 _PROMPT = re.compile(rb"<<(\d+)>>")
 #: The Python that runs the tests; a shim in front of it would be one more process.
 PYTHON = os.path.realpath(sys.executable)
-
-
-def eventually(condition: Callable[[], object], what: str) -> None:
-    """Wait for something that happens outside, within a limit."""
-    wait_until(condition, what=what)
 
 
 class Shell:
@@ -65,7 +60,7 @@ class Shell:
 
     def status(self) -> int:
         """Wait for the end of the last command; its exit status."""
-        eventually(self.prompted, "the command ended")
+        wait_until(self.prompted, what="the command ended")
         found = _PROMPT.search(self.output)
         assert found is not None
         return int(found[1])

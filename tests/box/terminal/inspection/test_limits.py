@@ -15,8 +15,8 @@ import pytest
 from glovebox.box.terminal.inspection.limits import Exceeded, Warden, problem
 from glovebox.protocol.terminal import Limits
 from tests.box.terminal.inspection import shells
-from tests.box.terminal.inspection.shells import PYTHON, Shell, eventually
-from tests.support.waiting import LIMIT
+from tests.box.terminal.inspection.shells import PYTHON, Shell
+from tests.support.waiting import LIMIT, wait_until
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 
@@ -78,7 +78,7 @@ def test_memory_that_forked_processes_share_counts_once(shell: Shell) -> None:
         "else: open('done', 'w')\ntime.sleep(60)\n"
     )
     with watched(shell, f"{PYTHON} forks.py", memory=150 * _MIB) as warden:
-        eventually((shell.directory / "done").exists, "it has forked")
+        wait_until((shell.directory / "done").exists, what="it has forked")
         assert sum(process.resident for process in shell.family()) > 150 * _MIB
         assert warden.check() is None
         assert len(shell.family()) == 5
@@ -156,7 +156,7 @@ def test_a_shell_that_goes_on_is_followed(shell: Shell) -> None:
             warden.check()
             return shell.prompted()
 
-        eventually(ended, "all of them were ended")
+        wait_until(ended, what="all of them were ended")
     works(shell)
 
 
@@ -165,7 +165,7 @@ def test_too_many_processes_are_ended(shell: Shell) -> None:
     with watched(shell, "for i in $(seq 40); do sleep 60 & done; wait", processes=20) as warden:
         found = exceeded(warden)
         shell.status()
-        eventually(lambda: not shell.named("sleep"), "none is left")
+        wait_until(lambda: not shell.named("sleep"), what="none is left")
     assert found.name == "processes"
     assert found.seen > 20
     works(shell)
@@ -199,31 +199,32 @@ def test_a_process_that_left_the_session_after_it_was_seen_is_ended(shell: Shell
     )
     command = f"mkfifo gate; (export LEADER=$BASHPID; exec {PYTHON} leave.py); sleep 60"
     with watched(shell, command, cpu_seconds=0.3) as warden:
-        eventually((shell.directory / "pid").exists, "it has left")
+        wait_until((shell.directory / "pid").exists, what="it has left")
         assert warden.check() is None
         (shell.directory / "gate").write_text("go on")
-        eventually((shell.directory / "alone").exists, "its parent is gone")
+        wait_until((shell.directory / "alone").exists, what="its parent is gone")
         exceeded(warden)
     pid = (shell.directory / "pid").read_text()
-    eventually(
-        lambda: not Path(f"/proc/{pid}").exists() or " Z " in Path(f"/proc/{pid}/stat").read_text(), "ended"
+    wait_until(
+        lambda: not Path(f"/proc/{pid}").exists() or " Z " in Path(f"/proc/{pid}/stat").read_text(),
+        what="ended",
     )
 
 
 @linux
 def test_jobs_from_before_are_neither_counted_nor_ended(shell: Shell) -> None:
     shell.run(f"{PYTHON} -c 'while True: pass' & bash -c 'sleep 60; true' &")
-    eventually(lambda: len(shell.family()) == 3, "they run")
+    wait_until(lambda: len(shell.family()) == 3, what="they run")
     before = {process.pid for process in shell.family()}
     with watched(shell, "sleep 60 | sleep 60 | sleep 60", processes=3, cpu_seconds=0.2) as warden:
-        eventually(lambda: len(shell.family()) == 6, "all run")
+        wait_until(lambda: len(shell.family()) == 6, what="all run")
         spinning = min(before)
 
         def used() -> int:
             return sum(process.ticks for process in shell.family() if process.pid == spinning)
 
         begun = used()
-        eventually(lambda: used() > begun + 30, "the job has computed more than the command may")
+        wait_until(lambda: used() > begun + 30, what="the job has computed more than the command may")
         assert warden.check() is None
         shell.press(b"\x03")
         shell.status()
@@ -278,13 +279,13 @@ def test_a_command_within_its_limits_is_left_alone(shell: Shell) -> None:
 def test_a_shell_at_its_prompt_is_not_interrupted(shell: Shell) -> None:
     with watched(shell, "sleep 60 & sleep 60 & sleep 60 &", processes=2) as warden:
         assert shell.status() == 0
-        eventually(lambda: len(shell.family()) == 3, "they run")
+        wait_until(lambda: len(shell.family()) == 3, what="they run")
         shell.press(b"echo half of a li")
-        eventually(lambda: b"half of a li" in shell.output, "it is there")
+        wait_until(lambda: b"half of a li" in shell.output, what="it is there")
         assert exceeded(warden).name == "processes"
-        eventually(lambda: not shell.family(), "they ended")
+        wait_until(lambda: not shell.family(), what="they ended")
         shell.press(b"ne\r")
-        eventually(lambda: b"\nhalf of a line" in shell.output, "the line was kept")
+        wait_until(lambda: b"\nhalf of a line" in shell.output, what="the line was kept")
 
 
 @linux

@@ -15,7 +15,8 @@ import pytest
 
 from glovebox.box.terminal.inspection.states import State, StateSample, look
 from tests.box.terminal.inspection import shells
-from tests.box.terminal.inspection.shells import PYTHON, Shell, eventually
+from tests.box.terminal.inspection.shells import PYTHON, Shell
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 
@@ -35,20 +36,24 @@ def becomes(shell: Shell, state: State, program: str, *, alternate_screen: bool 
         now = seen(shell, alternate_screen=alternate_screen)
         return (now.state, now.program) == (state, program)
 
-    eventually(reached, f"{program} is {state}")
+    wait_until(reached, what=f"{program} is {state}")
     return seen(shell, alternate_screen=alternate_screen)
 
 
 def runs(shell: Shell, program: str) -> None:
     """Wait until a program has come to where it stays, and see that it counts as running."""
-    eventually(lambda: any(process.state == "S" for process in shell.named(program)), f"{program} sleeps")
+    wait_until(
+        lambda: any(process.state == "S" for process in shell.named(program)), what=f"{program} sleeps"
+    )
     states = {becomes(shell, State.RUNNING, program).state, *(seen(shell).state for _ in range(5))}
     assert states == {State.RUNNING}
 
 
 def asks(shell: Shell, prompt: str, program: str) -> StateSample:
     """Wait until a program has printed a prompt and waits."""
-    eventually(lambda: seen(shell).prompt == prompt and seen(shell).program == program, f"it asks {prompt!r}")
+    wait_until(
+        lambda: seen(shell).prompt == prompt and seen(shell).program == program, what=f"it asks {prompt!r}"
+    )
     return seen(shell)
 
 
@@ -71,7 +76,7 @@ def test_a_command_that_wants_nothing_runs(shell: Shell, command: str, program: 
 
 def test_a_shell_that_computes_runs_even_with_jobs(shell: Shell) -> None:
     shell.type("sleep 60 & echo begun; while :; do :; done")
-    eventually(lambda: b"\nbegun" in shell.output, "it has begun")
+    wait_until(lambda: b"\nbegun" in shell.output, what="it has begun")
     assert {seen(shell).state for _ in range(5)} == {State.RUNNING}
 
 
@@ -129,11 +134,11 @@ def test_a_program_that_asks_for_a_password_is_seen_doing_so(shell: Shell) -> No
 
 def test_a_read_eval_print_loop_waits_with_its_prompt_and_no_password(shell: Shell) -> None:
     shell.type(f"{PYTHON} -q -i -E")
-    eventually(lambda: seen(shell).prompt == ">>>", "it prompts")
+    wait_until(lambda: seen(shell).prompt == ">>>", what="it prompts")
     assert seen(shell).state is State.WAITING_FOR_INPUT
     assert not seen(shell).echo_off
     shell.press(b"import time; time.sleep(60)\r")
-    eventually(lambda: seen(shell).state is State.RUNNING, "it computes")
+    wait_until(lambda: seen(shell).state is State.RUNNING, what="it computes")
 
 
 def test_a_thread_may_be_the_one_that_waits(shell: Shell) -> None:
@@ -172,7 +177,7 @@ def test_a_program_that_watches_for_keys_among_other_things_waits(shell: Shell, 
 )
 def test_a_program_that_watches_something_else_runs(shell: Shell, wait: str) -> None:
     name = python(shell, _RAW + "print('ready', flush=True)\n" + wait)
-    eventually(lambda: b"ready" in shell.output, "it is ready")
+    wait_until(lambda: b"ready" in shell.output, what="it is ready")
     runs(shell, name)
 
 
@@ -193,7 +198,7 @@ def test_a_program_that_was_stopped_for_a_while_still_waits(shell: Shell) -> Non
 def test_a_program_that_passes_lines_on_runs(shell: Shell) -> None:
     lines = "import select, socket\na, b = socket.socketpair()\nprint('ready', flush=True)\n"
     name = python(shell, lines + "select.select([0, a], [], [])")
-    eventually(lambda: b"ready" in shell.output, "it is ready")
+    wait_until(lambda: b"ready" in shell.output, what="it is ready")
     runs(shell, name)
 
 
@@ -268,7 +273,7 @@ def test_an_editor_that_another_program_started_counts(shell: Shell) -> None:
 def test_an_editor_that_works_without_a_person_runs(shell: Shell) -> None:
     shells.program(shell.directory, "emacs", "#!/bin/bash\nsleep 60\ntrue\n")
     shell.type("emacs --batch")
-    eventually(lambda: shell.named("sleep"), "it works")
+    wait_until(lambda: shell.named("sleep"), what="it works")
     runs(shell, "emacs")
 
 
@@ -281,7 +286,7 @@ def test_an_editor_that_is_busy_keeps_its_screen(shell: Shell) -> None:
 
 def test_a_command_whose_processes_are_stopped_is_stopped(shell: Shell) -> None:
     shell.type("bash -c 'sleep 60; true'")
-    eventually(lambda: shell.named("sleep"), "it started")
+    wait_until(lambda: shell.named("sleep"), what="it started")
     sleep = shell.named("sleep")[0].pid
     os.kill(sleep, signal.SIGSTOP)
     becomes(shell, State.STOPPED, "bash")
@@ -308,14 +313,14 @@ def test_jobs_that_the_shell_does_not_stand_in_front_of_are_in_the_background(
 
 def test_a_shell_that_is_gone_is_not_looked_at(shell: Shell) -> None:
     shell.type("exit")
-    eventually(lambda: look(shell.pid, alternate_screen=False, tail=b"") is None, "it is gone")
+    wait_until(lambda: look(shell.pid, alternate_screen=False, tail=b"") is None, what="it is gone")
     shell.process.wait()
     assert look(shell.pid, alternate_screen=False, tail=b"") is None
 
 
 def test_looking_leaves_no_descriptor_open(shell: Shell) -> None:
     shell.type(f"{PYTHON} -q -i -E")
-    eventually(lambda: seen(shell).prompt == ">>>", "it prompts")
+    wait_until(lambda: seen(shell).prompt == ">>>", what="it prompts")
     before = len(os.listdir("/proc/self/fd"))
     for _ in range(10):
         seen(shell)
@@ -335,7 +340,7 @@ def as_nobody() -> Iterator[None]:
 def test_a_program_of_another_user_that_asks_for_a_password_is_seen(tmp_path: Path) -> None:
     with shells.shell(tmp_path, owner=_NOBODY) as shell:
         shell.type("read -r -s -p 'Secret: ' secret")
-        eventually(lambda: b"Secret: " in shell.output, "it asks")
+        wait_until(lambda: b"Secret: " in shell.output, what="it asks")
         asked = asks(shell, "Secret:", "bash")
         with as_nobody():
             assert seen(shell) == asked

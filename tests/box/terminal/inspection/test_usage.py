@@ -9,7 +9,8 @@ import time
 import pytest
 
 from glovebox.box.terminal.inspection.usage import Meter, Usage
-from tests.box.terminal.inspection.shells import PYTHON, Shell, eventually
+from tests.box.terminal.inspection.shells import PYTHON, Shell
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 
@@ -49,7 +50,7 @@ def test_time_of_the_shell_itself_counts(shell: Shell) -> None:
 def test_time_of_what_still_runs_counts(shell: Shell) -> None:
     meter = Meter(shell.pid)
     shell.run(spin(0.3, 'open("done", "w"); time.sleep(60)') + " &")
-    eventually((shell.directory / "done").exists, "it has computed")
+    wait_until((shell.directory / "done").exists, what="it has computed")
     meter.sample()
     usage = meter.finish()
     assert usage.cpu_seconds is not None
@@ -69,17 +70,17 @@ def job(shell: Shell) -> None:
     lines = _SPIN.format(seconds=0.5) + 'open("done", "w")\nopen("gate").read()\n'
     (shell.directory / "job.py").write_text(lines)
     shell.run(f"mkfifo gate; {PYTHON} job.py &")
-    eventually((shell.directory / "done").exists, "it has computed")
+    wait_until((shell.directory / "done").exists, what="it has computed")
 
 
 def test_a_job_from_before_does_not_count_while_it_runs_nor_when_it_ends(shell: Shell) -> None:
     job(shell)
     meter = Meter(shell.pid)
     shell.type("sleep 60; wait")
-    eventually(lambda: shell.named("sleep"), "the command runs")
+    wait_until(lambda: shell.named("sleep"), what="the command runs")
     meter.sample()
     (shell.directory / "gate").write_text("go on")
-    eventually(lambda: len(shell.family()) == 1, "the job ended")
+    wait_until(lambda: len(shell.family()) == 1, what="the job ended")
     meter.sample()
     shell.press(b"\x03")
     shell.status()
@@ -106,7 +107,7 @@ def test_the_peak_of_memory_is_what_all_processes_had_at_one_time(shell: Shell) 
     )
     meter = Meter(shell.pid)
     shell.type(f"{PYTHON} hog.py one | {PYTHON} hog.py two")
-    eventually(lambda: all((shell.directory / name).exists() for name in ("one", "two")), "both have it")
+    wait_until(lambda: all((shell.directory / name).exists() for name in ("one", "two")), what="both have it")
     meter.sample()
     shell.press(b"\x03")
     shell.status()
@@ -122,7 +123,7 @@ def test_a_peak_between_two_samples_is_found_afterwards(shell: Shell) -> None:
     )
     meter = Meter(shell.pid)
     shell.type(f"{PYTHON} hog.py")
-    eventually((shell.directory / "done").exists, "it has had it")
+    wait_until((shell.directory / "done").exists, what="it has had it")
     meter.sample()
     assert (meter.finish().peak_memory or 0) > 60 * _MIB
 
@@ -130,7 +131,7 @@ def test_a_peak_between_two_samples_is_found_afterwards(shell: Shell) -> None:
 def test_memory_that_the_shell_takes_counts_and_what_it_had_does_not(shell: Shell) -> None:
     meter = Meter(shell.pid)
     shell.type("sleep 60")
-    eventually(lambda: shell.named("sleep"), "it runs")
+    wait_until(lambda: shell.named("sleep"), what="it runs")
     meter.sample()
     shell.press(b"\x03")
     shell.status()
@@ -151,8 +152,8 @@ def test_a_process_that_is_about_to_start_another_program_counts_once(shell: She
     )
     meter = Meter(shell.pid)
     shell.type(f"{PYTHON} hog.py")
-    eventually((shell.directory / "done").exists, "it has forked")
-    eventually(lambda: any(process.state == "D" for process in shell.family()), "the parent waits")
+    wait_until((shell.directory / "done").exists, what="it has forked")
+    wait_until(lambda: any(process.state == "D" for process in shell.family()), what="the parent waits")
     meter.sample()
     usage = meter.finish()
     assert usage.processes == 2

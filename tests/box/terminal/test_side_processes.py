@@ -15,8 +15,7 @@ import pytest
 from glovebox.box.events import EventLog
 from glovebox.box.terminal.manager import Terminal
 from glovebox.settings import current_user
-from tests.box.terminal.console import eventually
-from tests.support.waiting import LIMIT
+from tests.support.waiting import LIMIT, until
 
 
 def terminal_of(tmp_path: Path, *, username: str = "", state: bool = False, kind: str = "pty") -> Terminal:
@@ -81,7 +80,7 @@ async def test_a_process_runs_with_its_files_without_input_and_tells_its_status(
 async def test_a_signal_reaches_the_process_and_what_it_runs(terminal: Terminal) -> None:
     kept = await terminal.keeper.keep("one", ["sh", "-c", "sleep 1000; exit 7"])
     # A shell that has not quite become the other program would take the signal for itself, and go on.
-    await eventually(
+    await until(
         lambda: [child.name() for child in psutil.Process(kept.pid).children()] == ["sleep"], "the condition"
     )
     kept.signal(signal.SIGINT)
@@ -92,10 +91,10 @@ async def test_a_signal_reaches_the_process_and_what_it_runs(terminal: Terminal)
 async def test_closing_ends_everything_it_started(terminal: Terminal) -> None:
     script = "trap '' TERM HUP; setsid sleep 1000 & sleep 1000 & wait"
     kept = await terminal.keeper.keep("one", ["sh", "-c", script])
-    await eventually(lambda: len(psutil.Process(kept.pid).children(recursive=True)) == 2, "the condition")
+    await until(lambda: len(psutil.Process(kept.pid).children(recursive=True)) == 2, "the condition")
     family = [kept.pid, *(child.pid for child in psutil.Process(kept.pid).children(recursive=True))]
     await kept.close()
-    await eventually(lambda: all(map(gone, family)), "the condition")
+    await until(lambda: all(map(gone, family)), "the condition")
 
 
 async def test_a_name_is_taken_until_its_process_is_closed(terminal: Terminal) -> None:
@@ -127,7 +126,7 @@ async def test_everything_ends_with_the_terminal(tmp_path: Path) -> None:
     kept = await terminal.keeper.keep("one", ["sleep", "1000"])
     pid = kept.pid
     await terminal.close()
-    await eventually(lambda: gone(pid), "the condition")
+    await until(lambda: gone(pid), "the condition")
     assert not there(kept.directory)
 
 
@@ -160,7 +159,7 @@ async def test_the_next_server_finds_what_was_left(tmp_path: Path, kind: str) ->
     assert last.keeper.kept("one") is None
     await last.close()
     # This process started the holder, and so has to take leave of it.
-    await eventually(lambda: left(holder), "the end of the holder")
+    await until(lambda: left(holder), "the end of the holder")
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can start processes of others")
@@ -212,7 +211,7 @@ async def test_a_start_that_is_given_up_leaves_nothing_and_everything_else_goes_
     assert isinstance(outcome, asyncio.CancelledError)
     assert keeper.kept("one") is None
     again = await keeper.keep("one", ["sleep", seconds])
-    await eventually(lambda: sleeping(seconds) == {again.pid}, "the end of the first")
+    await until(lambda: sleeping(seconds) == {again.pid}, "the end of the first")
     assert not other.exited.done()
     await asyncio.gather(again.close(), other.close())
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-import inspect
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import httpx
@@ -41,16 +39,6 @@ async def running_viewer(
             yield viewer, client
     finally:
         await viewer.close()
-
-
-async def until(condition: Callable[[], object], what: str) -> None:
-    """Wait for a condition, which may be one to await, with a limit."""
-    for _ in range(3000):
-        value = condition()
-        if await value if inspect.isawaitable(value) else value:
-            return
-        await asyncio.sleep(0.01)
-    raise AssertionError(f"waited in vain for {what}")
 
 
 def writing(*lines: str, size: int = 12) -> bytes:
