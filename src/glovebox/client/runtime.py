@@ -258,6 +258,11 @@ class Runtime(BoxFacts, ActionMethods):
     def runtime_initialized(self) -> bool:
         return self._ready
 
+    @property
+    def connection(self) -> Connection:
+        """The connection to the box; raises `NotConnected` before and after."""
+        return self._connected()
+
     def _box(self) -> Sandbox:
         self._connected()
         assert self._sandbox is not None
