@@ -380,6 +380,14 @@ class Runtime(BoxFacts, ActionMethods):
             return False
         return True
 
+    def port_url(self, port: int) -> str | None:
+        """The address at which the host reaches a port of the box; None if it does not."""
+        box = self._box()
+        assert self._backend is not None
+        if port not in box.ports and self._backend.name == "process":  # it shares the host's network
+            return f"http://127.0.0.1:{port}"
+        return box.ports.get(port)
+
     async def vscode_token(self) -> str:
         """The token of VS Code in the box; empty if there is none."""
         if not self._token:

@@ -109,7 +109,7 @@ class Notebook:
         try:
             instead = await kernel.run(cell, action.code, action.timeout)
         finally:
-            output = cell.answer()
+            output, call.cell = cell.answer(), cell.info()
         if instead is None:
             instead = await self._text(output) or (NO_OUTPUT if cell.status == "ok" else "")
         else:

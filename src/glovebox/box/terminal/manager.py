@@ -35,7 +35,7 @@ from glovebox.box.threads import Threads
 from glovebox.errors import BadSession, SessionExists, StartupError
 from glovebox.protocol.actions import CmdRunAction
 from glovebox.protocol.observations import CmdOutputObservation, ErrorObservation
-from glovebox.protocol.terminal import Limits, SessionInfo
+from glovebox.protocol.terminal import CommandAction, CommandObservation, Limits, SessionInfo
 
 #: Variables that describe the terminal the server was started from.
 _NOT_INHERITED = ("COLUMNS", "LINES", "PROMPT_COMMAND", "PS0", "PS1", "PS2", "TMUX", "TMUX_PANE")
@@ -150,6 +150,7 @@ class Terminal(SessionTable[BashShell]):
         )
         if self._state.persistent:
             await self._restore()
+            await self._programs.remove_unknown()
         if MAIN not in self._sessions:
             self._add(await self._session(MAIN, self._working_dir))
 
@@ -210,7 +211,7 @@ class Terminal(SessionTable[BashShell]):
 
     def handlers(self) -> list[Handler]:
         """What this capability carries out."""
-        return [self.run]
+        return [self.run, self.execute]
 
     async def run(self, action: CmdRunAction, call: Call) -> CmdOutputObservation | ErrorObservation:
         """Run a command, or poll the running one or give it input."""
@@ -228,8 +229,21 @@ class Terminal(SessionTable[BashShell]):
         try:
             return await session.run(action, call)
         finally:
-            if session.journal.overgrown:
-                self._later(session.journal.compact(summarize, self._threads))
+            self._compact(session)
+
+    async def execute(self, action: CommandAction, call: Call) -> CommandObservation:
+        """Run a text as one command; raises what `Session.execute` does."""
+        if action.limits is not None and (wrong := problem(action.limits)):
+            raise BadSession(wrong)
+        session = self._sessions.get(action.session) or await self._named(action.session)
+        try:
+            return CommandObservation.of(await session.execute(action, call))
+        finally:
+            self._compact(session)
+
+    def _compact(self, session: BoxSession) -> None:
+        if session.journal.overgrown:
+            self._later(session.journal.compact(summarize, self._threads))
 
     async def _run_static(self, action: CmdRunAction, call: Call) -> CmdOutputObservation | ErrorObservation:
         name = f"{STATIC}{call.id[:24]}"

@@ -47,6 +47,7 @@ class ProgramChannel:
 
     def __init__(self, client: ProgramClient, number: int, directory: str, label: str) -> None:
         self.number = number
+        self.directory = directory
         self.label = label
         self.pid = 0
         self.result: ProgramResult | None = None
@@ -226,7 +227,7 @@ class ProgramClient:
             shared.pop("TERM", None)
         rows, columns = spec.size or (0, 0)
         return ProgramOrder(
-            directory=os.path.join(self._state.programs, spec.name),
+            directory=self._directory(name),
             name=name,
             label=spec.label,
             arguments=spec.arguments,
@@ -243,8 +244,16 @@ class ProgramClient:
             keep=spec.keep,
         )
 
+    def _directory(self, name: str) -> str:
+        return os.path.join(self._state.programs, name.removeprefix(_PREFIX))
+
     def started(self) -> list[ProgramChannel]:
         return list(self._channels.values())
+
+    async def remove_unknown(self) -> None:
+        """Remove the logs of programs that the holder does not have."""
+        known = [os.path.basename(channel.directory) for channel in self._channels.values()]
+        await self.threads.run(self._state.forget_programs, known)
 
     def enforce(self, program: StartedProgram, limits: Limits) -> None:
         """Keep a program of an earlier server to its limits."""
@@ -304,7 +313,9 @@ class ProgramClient:
         self._held.add(held.number)
         channel = self._channels.get(held.number)
         if channel is None:
-            channel = self._channels[held.number] = ProgramChannel(self, held.number, "", held.label)
+            channel = self._channels[held.number] = ProgramChannel(
+                self, held.number, self._directory(held.name), held.label
+            )
             channel.opened.set_result(None)
         channel.resume(held)
 

@@ -97,6 +97,10 @@ class SessionTable(ABC, Generic[ShellT]):
         """
         return self._commands.get(command_id)
 
+    def newest_commands(self, session: str | None, limit: int) -> list[RunningCommand]:
+        """The newest commands, of one session or all, the newest first."""
+        return self._commands.newest(session, limit)
+
     def reread(self, command_id: str, start: int, end: int) -> AsyncGenerator[Output, None]:
         """What a command printed, from its log."""
         return reread(self.command(command_id), start, end)

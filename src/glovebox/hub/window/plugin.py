@@ -80,6 +80,7 @@ class WindowPlugin(Plugin):
     def handlers(self) -> Iterable[Handler]:
         return [
             self.terminal.run,
+            self.terminal.execute,
             *self._content.handlers(),
             *self._search.handlers(),
             *self._paths.handlers(),

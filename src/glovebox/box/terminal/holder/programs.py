@@ -201,6 +201,7 @@ class HolderProgram:
         logs = [pipe.log.segments if pipe.log else [] for pipe in self.pipes] + [[]]
         return wire.HeldProgram(
             number=self.number,
+            name=self.name,
             label=self.label,
             pid=self.pid,
             grown=self.grown,

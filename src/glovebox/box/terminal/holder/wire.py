@@ -144,6 +144,7 @@ class HeldProgram:
     """A program of the holder, as described to a server."""
 
     number: int
+    name: str
     label: str
     pid: int
     #: As in GROWN.
@@ -337,7 +338,7 @@ def parse_end(values: list[str]) -> ProgramEnd | None:
 
 def pack_held(held: HeldProgram) -> bytes:
     """The payload of HELD."""
-    values: list[str | int | None] = [held.label, held.pid, ",".join(map(str, held.grown))]
+    values: list[str | int | None] = [held.name, held.label, held.pid, ",".join(map(str, held.grown))]
     values += pack_end(held.end)
     for segments in held.segments:
         values.append(len(segments))
@@ -348,7 +349,7 @@ def pack_held(held: HeldProgram) -> bytes:
 
 def parse_held(number: int, payload: bytes) -> HeldProgram:
     """The reverse of `pack_held`."""
-    label, pid, grown, *rest = parse_fields(payload)
+    name, label, pid, grown, *rest = parse_fields(payload)
     end = parse_end(rest)
     logs: list[list[tuple[int, str]]] = []
     for _ in range(2):
@@ -357,6 +358,7 @@ def parse_held(number: int, payload: bytes) -> HeldProgram:
         logs.append([(int(start), path) for start, path in zip(pairs[::2], pairs[1::2], strict=True)])
     return HeldProgram(
         number=number,
+        name=name,
         label=label,
         pid=int(pid),
         grown=[int(offset) for offset in grown.split(",")],

@@ -353,7 +353,7 @@ class Bash:
         """The shell begins with the command: what is printed from now on is its output."""
         self._phase = _Phase.RUNNING
         if self._turn.command is not None:
-            self._turn.command.begun = True
+            self._turn.command.begin()
 
     def _end_turn(self, result: EndReport | ShellEnd) -> None:
         if not self._started.done():
@@ -408,6 +408,8 @@ class Bash:
                     self._turn.command.before = self._stray
                 self._stray = OutputBuffer()
             self._begin_turn()
+        elif mark.kind == "J" and self._turn.command is not None:
+            self._turn.command.notices_at = self._turn.command.size
         elif mark.kind == "D" and (report := EndReport.parse(mark)):
             self._end_marked(report, mark, at)
 

@@ -88,6 +88,7 @@ __gb_end() {
     if [[ $! || ${__gb_stopped-} || $status -gt 128 ]]; then
         __gb_stopped=1
         builtin jobs -nr
+        builtin printf '\e]1807;J;%s\a' "$__gb_token" >"$__gb_tty"
         builtin jobs -n >"$__gb_tty"
     fi
     __gb_count=$(((__gb_count + 1) % 10))

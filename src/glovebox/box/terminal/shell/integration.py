@@ -2,7 +2,8 @@
 
 `integration.bash` is the other half. A mark is `ESC ] 1807 ; kind ; token BEL`; the end mark carries more
 fields after the token. Kinds: `A` and `B` enclose the prompt, `P` says that a line was entered there, `C`
-begins and `D` ends a command's output. `H` says that the user's own hooks, which run after `D`, are over.
+begins and `D` ends a command's output; between `J` and `D` bash itself tells of jobs. `H` says that the
+user's own hooks, which run after `D`, are over.
 """
 
 from __future__ import annotations
@@ -163,6 +164,11 @@ class MarkParser:
         if kept:
             self._held = data[-kept:]
         return found
+
+
+def printable(path: str) -> str:
+    """A path as text: bytes that are no UTF-8 cannot travel in JSON."""
+    return path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def unquote(text: bytes) -> bytes:
