@@ -96,7 +96,7 @@ class UnsupportedAction(ActionError, code="unsupported_action"):
     """The action is known, but nothing in this box carries it out."""
 
 
-class KeyReused(ActionError, code="idempotency_key_reused"):
+class KeyReused(ActionError, code="idempotency_key_reused", status=409):
     """An idempotency key came back with a different action."""
 
 
@@ -142,6 +142,58 @@ class SessionTaken(TerminalError, code="session_taken", status=409):
 
 class OutputGone(TerminalError, code="output_gone", status=410):
     """The log of a session does not reach back so far."""
+
+
+class ProcessError(GloveboxError, code="process_failed"):
+    """Something about a process could not be done."""
+
+
+class NoSuchProcess(ProcessError, code="no_such_process", status=404):
+    """No process has that id, or it is forgotten."""
+
+
+class BadProcess(ProcessError, code="bad_process", status=422):
+    """A process cannot have such arguments, variables, sizes, limits or signals."""
+
+
+class ProgramNotFound(ProcessError, code="program_not_found", status=422):
+    """There is no such program; the text says where it was searched."""
+
+
+class ProgramNotExecutable(ProcessError, code="program_not_executable", status=422):
+    """The file is there, but cannot be run; the text says why."""
+
+
+class NoSuchDirectory(ProcessError, code="no_such_directory", status=422):
+    """The working directory is missing, is none, or may not be entered."""
+
+
+class NoSuchUser(ProcessError, code="no_such_user", status=422):
+    """There is no such user, or the server is not root and cannot become another user."""
+
+
+class TooManyProcesses(ProcessError, code="too_many_processes", status=429):
+    """As many processes run as the box allows."""
+
+
+class ProcessEnded(ProcessError, code="process_ended", status=409):
+    """The process has ended."""
+
+
+class StdinClosed(ProcessError, code="stdin_closed", status=409):
+    """The standard input of the process was closed, or never open."""
+
+
+class StdinFull(ProcessError, code="stdin_full", status=409):
+    """The process does not read its standard input; the text says how many bytes were taken."""
+
+
+class WrongOffset(ProcessError, code="wrong_offset", status=409):
+    """Bytes before this offset of the standard input are missing; the text says where to go on."""
+
+
+class NotATerminal(ProcessError, code="not_a_terminal", status=409):
+    """The process has pipes and no terminal that could be resized."""
 
 
 class PluginError(GloveboxError, code="plugin_error"):

@@ -23,6 +23,7 @@ from glovebox.box.terminal.holder.wire import ShellSpec
 from glovebox.box.terminal.holder_client import HeldChannel, HolderClient, Receiver
 from glovebox.box.terminal.inspection.limits import problem
 from glovebox.box.terminal.output.buffer import COLUMNS, ROWS
+from glovebox.box.terminal.programs import ProgramClient
 from glovebox.box.terminal.services import ProcessKeeper
 from glovebox.box.terminal.session import Session
 from glovebox.box.terminal.sessions import MAIN, STATIC, SessionTable, check_name
@@ -92,6 +93,7 @@ class Terminal(SessionTable[BashShell]):
         self._state: StateDirectory | None = None
         self._holder: HolderClient | None = None
         self._keeper: ProcessKeeper | None = None
+        self._programs: ProgramClient | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False
 
@@ -138,8 +140,17 @@ class Terminal(SessionTable[BashShell]):
             working_dir=self._working_dir,
             threads=self._threads,
         )
+        self._programs = ProgramClient(
+            holder=self._holder,
+            state=self._state,
+            account=self._account,
+            environment=self._environment,
+            working_dir=self._working_dir,
+            threads=self._threads,
+        )
         if self._state.persistent:
             await self._restore()
+            await self._programs.remove_unknown()
         if MAIN not in self._sessions:
             self._add(await self._session(MAIN, self._working_dir))
 
@@ -175,6 +186,7 @@ class Terminal(SessionTable[BashShell]):
             if not keep:
                 for name in await self._threads.run(self._state.sessions):
                     await self._threads.run(self._state.forget, name)
+                await self._threads.run(self._state.forget_programs)
             await self._threads.run(self._state.close)
         self._threads.close()
 
@@ -183,6 +195,12 @@ class Terminal(SessionTable[BashShell]):
         """What starts other processes of the same user, once the terminal is open."""
         assert self._keeper is not None
         return self._keeper
+
+    @property
+    def programs(self) -> ProgramClient:
+        """What starts programs without a shell, once the terminal is open."""
+        assert self._programs is not None
+        return self._programs
 
     @property
     def holder_pid(self) -> int | None:

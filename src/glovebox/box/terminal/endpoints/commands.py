@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import AsyncGenerator
 from typing import Any, Protocol
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
 
 from glovebox.box.terminal.commands import RunningCommand
 from glovebox.box.terminal.output.rendering import LiveText
@@ -18,16 +16,13 @@ from glovebox.errors import OutputGone
 from glovebox.http import requests
 from glovebox.http.endpoints import Endpoint, Parameter, Reply
 from glovebox.http.requests import InvalidParameter
-from glovebox.http.responses import NEXT_HEADER, ErrorBody, json_response
-from glovebox.http.sse import Stream, disconnected, message
+from glovebox.http.responses import ErrorBody, json_response
+from glovebox.http.sse import RAW, RawBytes, Stream, message
 from glovebox.protocol.base import Message
 from glovebox.protocol.events import Gap, Output
 from glovebox.protocol.terminal import CommandInfo
 
-log = logging.getLogger(__name__)
-
 FORMATS = ("text", "raw", "rendered")
-_RAW = "application/octet-stream"
 _PIECE = 65_536
 #: An answer in JSON is held in memory.
 _MOST_TEXT = 4 << 20
@@ -118,11 +113,12 @@ class CommandEndpoints:
             return await self._search(request, command)
         offset = _offset(request, command, follow and form != "raw")
         if follow and form == "raw":
-            return Stream(_follow_raw(command, offset), media_type=_RAW, closing=self._closing)
+            return Stream(_follow_raw(command, offset), media_type=RAW, closing=self._closing)
         if follow:
             return Stream(_follow_text(command, offset), closing=self._closing)
         if form == "raw":
-            return await _RawOutput.of(command, offset, requests.integer(request, "limit", command.size, 1))
+            limit = requests.integer(request, "limit", command.size, 1)
+            return await RawBytes.read_first(command.read, offset, min(limit, command.size - offset))
         limit = requests.integer(request, "limit", _TEXT, 1, _MOST_TEXT)
         if form == "rendered":
             return json_response(await self._rendered(command, offset, limit))
@@ -244,47 +240,6 @@ async def _follow_text(command: RunningCommand, offset: int) -> AsyncGenerator[b
             yield message("output", output, str(start + settled))
         sent = start + settled
     yield message("end", command.info())
-
-
-class _RawOutput(Response):
-    """Bytes from the log, a piece at a time; the length is known beforehand."""
-
-    media_type = _RAW
-
-    def __init__(self, command: RunningCommand, offset: int, first: bytes, length: int) -> None:
-        self._command = command
-        self._offset = offset
-        self._first = first
-        self._length = length
-        self.status_code = 200
-        self.background = None
-        self.init_headers({"Content-Length": str(length), NEXT_HEADER: str(offset + length)})
-
-    @classmethod
-    async def of(cls, command: RunningCommand, offset: int, limit: int) -> _RawOutput:
-        """The answer, its first piece read already: what is gone is an error, not a cut answer."""
-        length = min(limit, command.size - offset)
-        first = await command.read(offset, min(_PIECE, length)) if length else b""
-        return cls(command, offset, first, length)
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send it as fast as it is taken."""
-        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
-        gone = asyncio.ensure_future(disconnected(receive))
-        piece, sent = self._first, 0
-        try:
-            while not gone.done():
-                sent += len(piece)
-                more = bool(piece) and sent < self._length
-                await send({"type": "http.response.body", "body": piece, "more_body": more})
-                if not more:
-                    return
-                piece = await self._command.read(self._offset + sent, min(_PIECE, self._length - sent))
-        except OutputGone as error:
-            # Returning without the rest makes the server close the connection.
-            log.warning("An answer was broken off: %s", error)
-        finally:
-            gone.cancel()
 
 
 def command_endpoints(terminal: CommandSource, threads: Threads, closing: asyncio.Event) -> list[Endpoint]:
