@@ -78,7 +78,9 @@ def test_every_endpoint_is_documented_and_every_documented_one_is_served(full_bo
         for path, methods in full_box.client.get("/openapi.json").json()["paths"].items()
         for method in methods
     }
-    documented = set(re.findall(r"^\| `((?:GET|POST|DELETE|PUT) /\S*)` \|", page("api.md"), re.MULTILINE))
+    documented = set(
+        re.findall(r"^\| `((?:GET|HEAD|POST|DELETE|PUT) /\S*)` \|", page("api.md"), re.MULTILINE)
+    )
     assert documented == served
 
 

@@ -120,7 +120,7 @@ class Host:
         if kind == BUBBLEWRAP and shutil.which("bwrap") is None:
             raise Unavailable("bubblewrap is missing")
         if kind in (PROCESS, BUBBLEWRAP):
-            return Runtime("process", BoxSpec(isolation="bubblewrap" if kind == BUBBLEWRAP else ""))
+            return Runtime("process", BoxSpec(isolation="bubblewrap" if kind == BUBBLEWRAP else "none"))
         spec = self.container(kind)
         return Runtime(self.pool if kind == POOL else "docker", spec)
 

@@ -256,6 +256,70 @@ class BadMcpConfig(McpError, code="bad_mcp_config", status=422):
     """MCP servers or profiles that break a rule; the text says which."""
 
 
+class FileError(GloveboxError, code="file_failed"):
+    """The system could not do something to a file; the text has its words."""
+
+
+class NoSuchFile(FileError, FileNotFoundError, code="no_such_file", status=404):
+    """Nothing is at the path, or its directory is missing."""
+
+
+class FileExists(FileError, FileExistsError, code="file_exists", status=409):
+    """Something is at the path already."""
+
+
+class NotADirectory(FileError, NotADirectoryError, code="not_a_directory", status=409):
+    """A part of the path should be a directory and is not."""
+
+
+class IsADirectory(FileError, IsADirectoryError, code="is_a_directory", status=409):
+    """A directory is where a file should be."""
+
+
+class NotAFile(FileError, code="not_a_file", status=409):
+    """A pipe, a socket or a device, which has no content to read or replace."""
+
+
+class NotEmpty(FileError, code="not_empty", status=409):
+    """The directory is not empty."""
+
+
+class PermissionDenied(FileError, PermissionError, code="permission_denied", status=403):
+    """The sandbox user may not do that."""
+
+
+class ReadOnly(FileError, code="read_only", status=403):
+    """The path is on a read-only file system."""
+
+
+class ProtectedPath(FileError, code="protected_path", status=403):
+    """The root directory, which is neither removed nor moved."""
+
+
+class NoSpace(FileError, code="no_space", status=507):
+    """The disk or the quota is full."""
+
+
+class FileBusy(FileError, code="file_busy", status=409):
+    """The system uses the path, as a mount point or a running program."""
+
+
+class BadPath(FileError, code="bad_path", status=422):
+    """What cannot be a path: empty, with a NUL, not UTF-8, too long, or links in a circle."""
+
+
+class FileChanged(FileError, code="file_changed", status=412):
+    """The file is not the one that `If-Match` or `If-None-Match` asks for."""
+
+
+class RangeNotSatisfiable(FileError, code="range_not_satisfiable", status=416):
+    """The file has no bytes in that range."""
+
+
+class TooManyWatches(FileError, code="too_many_watches", status=429):
+    """The box or the system watches as many directories as it can."""
+
+
 class TransferError(GloveboxError, code="transfer_failed"):
     """An upload or download was refused or broke off."""
 
@@ -334,6 +398,10 @@ class BadSpec(BackendError, code="bad_spec"):
 
 class BadImage(BackendError, code="bad_image"):
     """An image that cannot be pulled or built, or that no box runs in."""
+
+
+class NoIsolation(BackendError, code="no_isolation"):
+    """Nothing here can isolate a box; the text says how to get it, or how to do without."""
 
 
 class NoBundle(BackendError, code="no_bundle"):

@@ -21,9 +21,10 @@ import pytest
 from glovebox.backends.process.bubblewrap import SHARED
 from glovebox.client.backend import Reporter, Sandbox, Silent
 from glovebox.client.spec import Mount
-from glovebox.errors import BadSpec, NotSupported
+from glovebox.errors import BadSpec, BoxDied, NoIsolation, NotSupported
 from tests.backends.conftest import CLIENT, PROCESS, ROOT, Place, client_of, killed, run, started
 from tests.backends.test_process import boxes_of, doing, is_clear, server_of
+from tests.box.notebook.test_environment import make_wheel
 from tests.server.test_viewer_attacks import VIEW, Seen
 from tests.support.running import running_box
 from tests.support.users import PYTHON_PATH, usable_interpreter
@@ -80,6 +81,17 @@ async def test_the_box_sees_the_system_read_only_and_nothing_of_the_user(
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="others cannot do these things anyway")
+async def test_cells_install_packages_in_the_home_of_the_box(isolated: Place, tmp_path: Path) -> None:
+    wheel = make_wheel(tmp_path, "mine")
+    volume = Mount(source=str(wheel), target=f"/mnt/{wheel.name}", mode="ro")
+    spec = isolated.spec(plugins=("jupyter",), volumes=(volume,))
+    async with started(isolated.make(), spec) as sandbox, client_of(sandbox) as client:
+        code = f"%pip install --no-index /mnt/{wheel.name}\nimport mine; print(mine.__file__)"
+        action = {"action": "run_ipython", "args": {"code": code}}
+        answer = await client.post("/execute_action", json={"action": action})
+        assert f"\n{HOME}/.local/share/glovebox/kernel-" in answer.json()["content"]
+
+
 async def test_root_in_the_box_is_not_root_of_the_machine(isolated: Place) -> None:
     # Files of the kernel are opened and never written to: if this fails, it must not change the machine.
     files = " ".join(_settings_of_the_kernel())
@@ -263,7 +275,7 @@ async def _state(sandbox: Sandbox, state: str) -> bool:
 
 async def test_a_missing_bubblewrap_is_told(isolated: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
-    with pytest.raises(NotSupported, match="apt-get install bubblewrap"):
+    with pytest.raises(NoIsolation, match="apt-get install bubblewrap"):
         await isolated.make().start(isolated.spec(), Silent())
     assert is_clear(isolated)
 
@@ -275,9 +287,24 @@ async def test_a_bubblewrap_that_may_not_isolate_is_told(
     program.write_text("#!/bin/sh\necho 'bwrap: No permissions to create new namespace' >&2\nexit 1\n")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    with pytest.raises(NotSupported, match="user namespaces"):
+    with pytest.raises(NoIsolation, match="user namespaces"):
         await isolated.make().start(isolated.spec(), Silent())
     assert is_clear(isolated)
+
+
+async def test_an_environment_that_serves_brings_its_interpreter(
+    isolated: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "starlette", None)  # as if it were not installed
+    launcher, base = tmp_path / "venv/bin/glovebox", tmp_path / "interpreter"
+    for directory in (launcher.parent, base / "bin"):
+        directory.mkdir(parents=True)
+    (tmp_path / "venv/pyvenv.cfg").write_text(f"home = {base}/bin\nversion = 3.11\n")
+    launcher.write_text(f"#!/bin/sh\ntest -d {base}/bin && echo it is seen\n")
+    launcher.chmod(0o755)
+    isolated.environ["GLOVEBOX_BUNDLE"] = str(tmp_path / "venv")
+    with pytest.raises(BoxDied, match="it is seen"):
+        await isolated.make().start(isolated.spec(), Silent())
 
 
 AS_SOMEBODY = """

@@ -173,7 +173,7 @@ def test_commands_and_flags_are_completed(shell: Shell) -> None:
     assert {"--help", "--version"} <= shell.offers("--")
     assert shell.offers("run", "--me") == {"--memory"}
     assert shell.offers("completion", "") == set(SHELLS)
-    assert shell.offers("run", "--isolation", "") == {"bubblewrap"}
+    assert shell.offers("run", "--isolation", "") == {"bubblewrap", "none"}
     assert shell.offers("run", "--name", "") == set()
     assert shell.offers("ls", "--backend", "d") == {"docker"}
     assert shell.offers("ls", "--backend=d") == {"--backend=docker"}

@@ -13,7 +13,7 @@ from tests.support.engine import RealEngine
 def test_a_container_is_chosen_lived_in_and_removed_from_the_command_line(
     engine: RealEngine, tmp_path: Path
 ) -> None:
-    user = Home(tmp_path / "home", GLOVEBOX_BACKEND="", **engine.environ)
+    user = Home(tmp_path / "home", GLOVEBOX_BACKEND="", GLOVEBOX_ISOLATION="", **engine.environ)
     try:
         examined = json.loads(user.glovebox("doctor", "--json").stdout)
         assert (examined["backend"], examined["healthy"]) == ("docker", True), examined
@@ -21,7 +21,7 @@ def test_a_container_is_chosen_lived_in_and_removed_from_the_command_line(
         started = user.glovebox("run", *flags, "sh -c 'echo $GREETING; test -e /.dockerenv; exit 3'")
         assert started.returncode == 3, started.stderr
         assert started.stdout == "hello\n"
-        assert "using the backend docker, as a container engine answers" in started.stderr
+        assert "isolate" not in started.stderr
         assert engine.container("cli")["HostConfig"]["Memory"] == 1 << 30
         [info] = [info for info in user.listed() if info["name"] == "cli"]
         assert (info["name"], info["backend"], info["state"]) == ("cli", "docker", "running")

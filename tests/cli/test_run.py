@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.support import Home, Window
+from tests.cli.support import NOT_ISOLATED, Home, Window
 from tests.support.running import wait_until
 
 
@@ -17,7 +17,7 @@ def test_a_command_runs_in_a_fresh_box_that_is_gone_afterwards(home: Home, tmp_p
     done = home.glovebox(
         "run", "--workspace", ".", "--", "sh", "-c", "pwd; echo $0 '$x'; exit 7", cwd=tmp_path
     )
-    assert (done.returncode, done.stderr) == (7, "")
+    assert (done.returncode, done.stderr) == (7, NOT_ISOLATED)
     assert done.stdout == f"{tmp_path}\nsh $x\n"
     assert [name for name in home.names() if name != "kept"] == []
 
@@ -101,6 +101,7 @@ def test_leaving_takes_the_box_and_its_command_with_it(
     ) as running:
         wait_until((tmp_path / "pid").exists, 60, what="the command")
         assert running.stderr is not None
+        assert running.stderr.readline() == NOT_ISOLATED
         for index, number in enumerate(numbers):
             if index:
                 assert "again to leave" in running.stderr.readline()
@@ -143,10 +144,25 @@ def test_a_name_that_is_taken_is_told_and_the_box_of_that_name_stays(home: Home,
     assert box in home.names()
 
 
-def test_the_backend_is_chosen_by_what_the_machine_has_and_told(home: Home) -> None:
-    done = home.glovebox("run", "--", "echo", "done", GLOVEBOX_BACKEND="")
-    assert done.stdout == "done\n"
-    assert "using the backend process, as no container engine answers" in done.stderr
+@pytest.mark.skipif(shutil.which("bwrap") is None, reason="there is no bubblewrap")
+def test_without_an_engine_bubblewrap_isolates_the_box_and_one_line_says_so(home: Home) -> None:
+    done = home.glovebox("run", "--", "pwd", GLOVEBOX_BACKEND="", GLOVEBOX_ISOLATION="")
+    assert done.stdout == "/workspace\n"
+    [line] = done.stderr.splitlines()
+    assert line.startswith("glovebox: No container engine answers, so bubblewrap isolates the box. ")
+
+
+def test_without_an_engine_and_bubblewrap_no_box_starts_unless_it_is_asked_for(tmp_path: Path) -> None:
+    user = Home(tmp_path / "home", GLOVEBOX_BACKEND="", GLOVEBOX_ISOLATION="")
+    refused = user.glovebox("run", "--", "true", PATH="/nowhere")
+    assert refused.returncode == 1
+    assert refused.stderr.startswith("glovebox: No container engine answers. bubblewrap is not installed.")
+    assert "--isolation none" in refused.stderr
+    named = user.glovebox("run", "--image", "debian", "--", "true")
+    assert named.returncode == 1
+    assert named.stderr.startswith("glovebox: No container engine answers. Tried:")
+    asked = user.glovebox("run", "--isolation", "none", "--", "echo", "done")
+    assert (asked.stdout, asked.stderr) == ("done\n", NOT_ISOLATED)
 
 
 def test_the_environment_of_commands_comes_from_flags_and_from_here(home: Home) -> None:
@@ -232,4 +248,5 @@ def test_progress_is_a_line_that_is_gone_when_the_command_begins(home: Home) -> 
         assert person.end() == 0
         before, _, after = person.shown.partition(b"the output\r\n")
         assert after == b""
-        assert before == b"" or before.endswith(b"\r\x1b[K")
+        said = NOT_ISOLATED.replace("\n", "\r\n").encode()
+        assert before.endswith((said, b"\r\x1b[K"))

@@ -146,6 +146,7 @@ def drive(openhands_python: Path, beside: list[str], tmp_path_factory: pytest.Te
                     "USER": getpass.getuser(),
                     "SANDBOX_ENV_FOOBAR": "BAZ",
                     "GLOVEBOX_BACKEND": "process",
+                    "GLOVEBOX_ISOLATION": "none",
                     "GLOVEBOX_BUNDLE": str(folder / "bundle"),
                     **(environment or {}),
                 },

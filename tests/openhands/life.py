@@ -150,7 +150,7 @@ def state_of(pid: str) -> str:
 
 
 def gone(make: Make) -> object:
-    """A headless run leaves nothing. Nobody has said where boxes live, and no engine answers."""
+    """A headless run leaves nothing. Nobody has said which backend has boxes, and no engine answers."""
     said = os.environ.pop("GLOVEBOX_BACKEND")
     os.environ["DOCKER_HOST"] = "unix:///nowhere/docker.sock"
     try:
@@ -165,10 +165,21 @@ def gone(make: Make) -> object:
             "attach": refused(lambda: attach(make, "gone")),
             "used": refused(lambda: output(runtime, "true")),
             "impossible": refused(lambda: connect(make, sid="no", sandbox={"volumes": "/tmp:/elsewhere"})),
+            "not_isolated": refused(lambda: connect_without_bubblewrap(make)),
         }
     finally:
         os.environ["GLOVEBOX_BACKEND"] = said
         del os.environ["DOCKER_HOST"]
+
+
+def connect_without_bubblewrap(make: Make) -> None:
+    """Nothing isolates a box, and nobody has said that this is meant."""
+    path, isolation = os.environ["PATH"], os.environ.pop("GLOVEBOX_ISOLATION")
+    os.environ["PATH"] = "/nowhere"
+    try:
+        connect(make, sid="no")
+    finally:
+        os.environ.update({"PATH": path, "GLOVEBOX_ISOLATION": isolation})
 
 
 def died(make: Make) -> object:

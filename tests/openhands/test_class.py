@@ -52,11 +52,14 @@ def test_a_headless_run_leaves_nothing(life: Seen) -> None:
     assert saw["used"][0] == "AgentRuntimeNotReadyError"
 
 
-def test_boxes_are_processes_if_no_engine_answers_and_that_is_said_aloud(
+def test_boxes_that_are_not_isolated_are_processes_and_that_is_said_aloud(
     driven: dict[str, Any], life: Seen
 ) -> None:
     assert life("gone")["place"] == str(driven["folder"] / "state/glovebox/boxes/oh-test-gone/workspace")
-    assert "No container engine answers, so commands run as processes" in driven["log"]
+    assert "This box is NOT isolated" in driven["log"]
+    refusal, text = life("gone")["not_isolated"]
+    assert refusal == "AgentRuntimeUnavailableError"
+    assert text.startswith("No container engine answers. bubblewrap is not installed.")
 
 
 def test_what_a_backend_cannot_do_is_told_in_the_words_of_openhands(life: Seen) -> None:

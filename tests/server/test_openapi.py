@@ -37,6 +37,8 @@ OPERATIONS = (
     "GET /browser", "GET /browser/screenshot", "GET /tools", "POST /tools/call",
     "GET /mcp/servers", "PUT /mcp/servers", "GET /mcp/servers/{name}", "POST /mcp/servers/{name}/restart",
     "GET /mcp/servers/{name}/log", "PUT /mcp/profiles/{name}", "DELETE /mcp/profiles",
+    "GET /files/content", "HEAD /files/content", "PUT /files/content", "GET /files/stat", "GET /files/exists",
+    "GET /files/list", "POST /files/mkdir", "POST /files/remove", "POST /files/rename", "POST /files/chmod",
     "POST /mcp/messages/", "POST /messages/", "POST /mcp", "DELETE /mcp", "POST /mcp/box", "DELETE /mcp/box",
 )  # fmt: skip
 
@@ -60,6 +62,10 @@ def make_harmless(case: Any, workspace: Path) -> None:
     for name in ("destination", "path"):
         if name in query:
             query[name] = inside(workspace, query[name])
+    if case.path.startswith("/files/") and isinstance(case.body, dict):
+        for name in ("path", "source", "target"):
+            if name in case.body:
+                case.body[name] = inside(workspace, case.body[name])
     if case.path == "/upload_file":
         query.setdefault("destination", str(workspace))
         case.query = query

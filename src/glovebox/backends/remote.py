@@ -30,6 +30,8 @@ _WHERE_LIMIT = 40.0
 #: Seconds for a box to describe itself, and to answer again.
 _INFO_LIMIT = 5.0
 _RESUME_LIMIT = 120.0
+#: Seconds for the first connection to a box that has not answered before.
+_FIRST_CONTACT = 1.0
 
 
 class ExternalSandbox:
@@ -130,7 +132,11 @@ class RemoteSandbox(ExternalSandbox):
 
     async def info(self) -> BoxInfo:
         try:
-            about = decode_json(await send(self._address, "GET", "/server_info", limit=_INFO_LIMIT), _About)
+            patience = (
+                PATIENCE if self._workspace else _FIRST_CONTACT
+            )  # it is known once the box has answered
+            answer = await send(self._address, "GET", "/server_info", limit=_INFO_LIMIT, patience=patience)
+            about = decode_json(answer, _About)
         except (BoxUnreachable, DeadlineExceeded):
             return BoxInfo(name=self.name, backend=NAME, state="missing", keep=True)
         except msgspec.MsgspecError as error:
@@ -164,7 +170,7 @@ class RemoteBackend:
         """Wait until the box answers. Its plugins, its browser and its variables are what they are."""
         refuse_fields(spec, _SETTLED, f"The box at {self._address.url}")
         self._check()
-        await wait_until_alive(self._address, spec.start_limit, _never)
+        await wait_until_alive(self._address, spec.start_limit, _never, connect_limit=_FIRST_CONTACT)
         return RemoteSandbox(self._address, await self._workspace())
 
     async def attach(self, name: str) -> RemoteSandbox:
@@ -174,7 +180,7 @@ class RemoteBackend:
         if name not in ("", own, self._address.url):
             raise NoSuchBox(f"There is no box {name!r}, only the one at {self._address.url}.")
         try:
-            return RemoteSandbox(self._address, await self._workspace())
+            return RemoteSandbox(self._address, await self._workspace(_FIRST_CONTACT))
         except BoxUnreachable as error:
             raise NoSuchBox(str(error)) from error
 
@@ -199,13 +205,20 @@ class RemoteBackend:
                 "http://127.0.0.1:8000, and SESSION_API_KEY to its key."
             )
 
-    async def _workspace(self) -> str:
+    async def _workspace(self, patience: float = PATIENCE) -> str:
         """The path of the workspace; this also checks the key.
 
         Raises:
             GloveboxError: the box refused; its class says why.
         """
-        answer = await send(self._address, "POST", "/execute_action", body=_WHERE, limit=_WHERE_LIMIT)
+        answer = await send(
+            self._address,
+            "POST",
+            "/execute_action",
+            body=_WHERE,
+            limit=_WHERE_LIMIT,
+            patience=patience,
+        )
         try:
             return decode_json(answer, _Where).content.strip()
         except msgspec.MsgspecError as error:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import time
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
 from glovebox.client.backend import Address
 from glovebox.client.spec import BoxSpec
-from glovebox.errors import BoxDied, DeadlineExceeded
+from glovebox.errors import BoxDied, BoxUnreachable, DeadlineExceeded
 
 #: Seconds between requests: short at first, as a box takes a fraction of a second, and longer later.
 _FIRST_PAUSE = 0.01
@@ -16,6 +18,7 @@ _LONGEST_PAUSE = 0.5
 _SHORT_PAUSES = 100
 #: Seconds for one request: a server that accepts a connection and does not answer is asked again.
 _ANSWER_LIMIT = 5.0
+_CONNECT_LIMIT = 4.0
 
 ResultT = TypeVar("ResultT")
 
@@ -31,18 +34,27 @@ def serve_arguments(spec: BoxSpec, *, port: int, host: str, workspace: str) -> l
     return [*arguments, *spec.arguments]
 
 
-async def wait_until_alive(address: Address, limit: float, died: Callable[[], Awaitable[str | None]]) -> None:
+async def wait_until_alive(
+    address: Address,
+    limit: float,
+    died: Callable[[], Awaitable[str | None]],
+    *,
+    connect_limit: float | None = None,
+) -> None:
     """Wait until a box answers. `died` returns the last output of a box that has ended, else None.
+
+    With `connect_limit`, no connection within so many seconds is the end: nobody has just started this box.
 
     Raises:
         BoxDied: it has ended.
+        BoxUnreachable: nothing accepted a connection within `connect_limit` seconds.
         DeadlineExceeded: it did not answer within `limit` seconds.
     """
     import aiohttp
 
     from glovebox.client.connection.http import is_loopback
 
-    answer_limit = aiohttp.ClientTimeout(total=_ANSWER_LIMIT)
+    answer_limit = aiohttp.ClientTimeout(total=_ANSWER_LIMIT, sock_connect=_CONNECT_LIMIT)
     why = "nothing listens there"
     try:
         async with (
@@ -50,13 +62,20 @@ async def wait_until_alive(address: Address, limit: float, died: Callable[[], Aw
             # A proxy of the environment is for other machines only.
             aiohttp.ClientSession(timeout=answer_limit, trust_env=not is_loopback(address.url)) as session,
         ):
-            pause, asked = _FIRST_PAUSE, 0
+            pause, asked, begin = _FIRST_PAUSE, 0, time.monotonic()
             while True:
                 try:
                     async with session.get(f"{address.url.rstrip('/')}/alive") as answer:
                         if answer.status == 200:
                             return
                         why = f"the answer was {answer.status} {answer.reason}"
+                        connect_limit = None
+                except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
+                    why = _reason(error)
+                    if connect_limit is not None and time.monotonic() - begin >= connect_limit:
+                        raise BoxUnreachable(
+                            f"No box answers at {address.url} ({why}). Is it running? Is the address right?"
+                        ) from error
                 except (aiohttp.ClientError, OSError, TimeoutError) as error:
                     why = str(error) or type(error).__name__
                 words = await died()
@@ -71,6 +90,12 @@ async def wait_until_alive(address: Address, limit: float, died: Callable[[], Aw
             f"No box answered at {address.url} within {limit:g} seconds ({why}). "
             "Give it more time, or look at its log."
         ) from None
+
+
+def _reason(error: Exception) -> str:
+    cause = getattr(error, "os_error", None)
+    # asyncio puts the address in place of the system's words.
+    return os.strerror(cause.errno) if cause and (cause.errno or 0) > 0 else str(cause or error)
 
 
 async def finish(work: Coroutine[Any, Any, ResultT]) -> ResultT:

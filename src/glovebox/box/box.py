@@ -7,14 +7,14 @@ import contextlib
 import functools
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Any
 
 from glovebox import state_files
 from glovebox.box import fallbacks
 from glovebox.box.events import EventLog
-from glovebox.box.executor import Executor, Handler, answers_of
+from glovebox.box.executor import Executor, Handler, Observer, answers_of
 from glovebox.box.plugin import Services
 from glovebox.box.plugin_life import MakePlugin
 from glovebox.box.plugins import Plugins
@@ -48,6 +48,7 @@ class Box:
         ports: tuple[int, ...] = (),
         launched: Launched | None = None,
         only: Mapping[str, MakePlugin] | None = None,
+        observers: Iterable[Observer] = (),
     ) -> None:
         """`ports`: what the box is served on. `launched`: the holder of its shells, if it was started.
 
@@ -68,6 +69,7 @@ class Box:
             launched=launched,
         )
         self._is_sandbox = only is None
+        self._observers = tuple(observers)
         self.plugins = Plugins(_plugin_names(settings) if only is None else (), self.services, only=only)
         self._exit = contextlib.AsyncExitStack()
 
@@ -84,7 +86,7 @@ class Box:
             self.executor = Executor(
                 {**fallbacks.HANDLERS, **self.plugins.refusals(), **handlers},
                 self.services.events,
-                self.plugins.observers(),
+                (*self._observers, *self.plugins.observers()),
             )
             self.codec = _codec(handlers)
             self.toolbox = self.services.toolbox = Toolbox(self.executor, handlers, self.services)

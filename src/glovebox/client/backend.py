@@ -6,6 +6,7 @@ happens in a box goes over the box's API.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator, Callable, Mapping
 from enum import StrEnum
 from typing import Literal, Protocol
@@ -13,6 +14,8 @@ from typing import Literal, Protocol
 from glovebox.client.spec import BoxSpec
 from glovebox.protocol.base import Action, Message, ObservationT
 from glovebox.protocol.observations import ErrorObservation
+
+log = logging.getLogger(__name__)
 
 Level = Literal["info", "warning", "error"]
 #: `missing`: it is gone, and only its name is left.
@@ -39,6 +42,10 @@ StatusCallback = Callable[[Level, RuntimeStatus, str], None]
 ProgressCallback = Callable[[str, int, int | None], None]
 
 
+#: Warnings that were logged.
+_logged: set[str] = set()
+
+
 class ProgressReport(Protocol):
     """Receives the progress of a start."""
 
@@ -58,7 +65,10 @@ class Silent:
 
 
 class Reporter:
-    """Passes progress on to callbacks, and remembers the last status."""
+    """Passes progress on to callbacks, and remembers the last status.
+
+    Without a callback, warnings are logged, each once in a process; Python prints these to standard error.
+    """
 
     def __init__(self, status: StatusCallback | None, progress: ProgressCallback | None) -> None:
         self.last = RuntimeStatus.STOPPED
@@ -69,6 +79,9 @@ class Reporter:
         self.last = status
         if self._status is not None:
             self._status(level, status, message)
+        elif level == "warning" and message not in _logged:
+            _logged.add(message)
+            log.warning("%s", message)
 
     def progress(self, step: str, done: int, total: int | None) -> None:
         if self._progress is not None:

@@ -7,13 +7,17 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+from contextlib import AsyncExitStack
+from typing import Any, Protocol
 
-from glovebox.client.backend import Backend
-from glovebox.errors import BackendError, BadSpec, EngineUnavailable, NoSuchBackend
+from glovebox.client.backend import Backend, ProgressReport
+from glovebox.client.spec import BoxSpec
+from glovebox.errors import BackendError, BadSpec, EngineUnavailable, NoSuchBackend, NoSuchBox
 from glovebox.settings.host import HostSettings
 
 GROUP = "glovebox.backends"
-DEFAULT = "process"
+#: Fields of a spec that only containers have.
+CONTAINERS_ONLY = ("image", "build", "network", "networks", "runtime", "memory", "cpus", "pids")
 #: Known without reading the metadata of installed packages, which takes time.
 OWN = {
     "process": "glovebox.backends.process.backend:ProcessBackend",
@@ -49,6 +53,12 @@ def open_backend(name: str, settings: HostSettings) -> Backend:
         BackendError: it cannot be loaded here.
     """
     name, settings = resolve(name, settings)
+    backend: Backend = _load(name)(settings)
+    return backend
+
+
+def _load(name: str) -> Any:
+    """The class of a backend."""
     where = OWN.get(name) or _foreign().get(name)
     if where is None:
         raise NoSuchBackend(
@@ -57,30 +67,80 @@ def open_backend(name: str, settings: HostSettings) -> Backend:
         )
     module, _, attribute = where.partition(":")
     try:
-        kind = getattr(importlib.import_module(module), attribute)
+        return getattr(importlib.import_module(module), attribute)
     except ModuleNotFoundError as error:
         raise BackendError(
             f"The backend {name!r} needs {error.name!r}, which is not installed here."
         ) from error
     except (ImportError, AttributeError) as error:
         raise BackendError(f"The backend {name!r} cannot be loaded: {error}") from error
-    backend: Backend = kind(settings)
-    return backend
 
 
-async def open_default(settings: HostSettings) -> tuple[Backend, EngineUnavailable | None]:
-    """Containers if an engine answers, else processes, with the reason why there are no containers.
+async def choose(name: str, settings: HostSettings, spec: BoxSpec, report: ProgressReport) -> Backend:
+    """The backend for a new box: the named one, that of GLOVEBOX_BACKEND, or the default one for this spec.
+
+    Raises:
+        NoSuchBackend: there is none of that name.
+        BackendError: it cannot be loaded here.
+    """
+    if name or settings.backend:
+        return open_backend(name or settings.backend, settings)
+    wants_container = any(getattr(spec, field) for field in CONTAINERS_ONLY)
+    if wants_container or (settings.image and not spec.isolation):
+        return open_backend("docker", settings)
+    if spec.isolation:
+        return open_backend("process", settings)
+    return await open_default(settings, report)
+
+
+class _Containers(Backend, Protocol):
+    async def find_problem(self, report: ProgressReport, *, with_image: bool) -> str: ...
+
+
+#: Why there are no containers, by engine and by whether an image is needed; found out once in a process.
+_problems: dict[tuple[str, str, bool], str] = {}
+
+
+async def open_default(settings: HostSettings, report: ProgressReport, *, with_image: bool = True) -> Backend:
+    """Containers if an engine answers and has or gets an image, else processes, which bubblewrap isolates.
+
+    Without `with_image`, the caller has an image of its own. GLOVEBOX_ISOLATION asks for processes.
 
     Raises:
         BackendError: the backend docker cannot be loaded.
     """
-    backend = open_backend("docker", settings)
-    try:
-        await backend.boxes()
-    except EngineUnavailable as reason:
-        await backend.close()
-        return open_backend("process", settings), reason
-    return backend, None
+    if settings.isolation:
+        return open_backend("process", settings)
+    containers: _Containers = _load("docker")(settings)
+    engine = (settings.engine, str(settings.home), with_image)
+    async with AsyncExitStack() as unused:
+        unused.push_async_callback(containers.close)
+        if engine not in _problems:
+            _problems[engine] = await containers.find_problem(report, with_image=with_image)
+        if not _problems[engine]:
+            unused.pop_all()
+            return containers
+    processes: Backend = _load("process")(settings, _problems[engine])
+    return processes
+
+
+async def find(name: str, settings: HostSettings, box: str) -> Backend:
+    """The backend of an existing box: the named one, that of GLOVEBOX_BACKEND, or the first that has it.
+
+    Raises:
+        NoSuchBox: no backend was named, and neither processes nor containers have it.
+    """
+    if name or settings.backend:
+        return open_backend(name or settings.backend, settings)
+    for place in ("process", "docker"):
+        backend = open_backend(place, settings)
+        try:
+            await backend.attach(box)
+        except (NoSuchBox, EngineUnavailable):
+            await backend.close()
+        else:
+            return backend
+    raise NoSuchBox(f"There is no box {box!r}.")
 
 
 def _foreign() -> dict[str, str]:

@@ -129,7 +129,7 @@ class Runtime(BoxFacts, ActionMethods):
         mcp: McpConfig | None = None,
         settings: HostSettings | None = None,
     ) -> None:
-        """`backend` is the name of a backend, a backend, or the address of a box.
+        """`backend` is the name of a backend, a backend, or the address of a box; empty for the default one.
 
         With `attach`, the box is the existing one named `spec.name`, and stays at the end. `timeout` is the
         limit of actions that have none. A box that stops answering is waited for `patience` seconds.
@@ -141,7 +141,7 @@ class Runtime(BoxFacts, ActionMethods):
         settings = settings or host.load()
         if key:
             settings = dataclasses.replace(settings, key=key)
-        name = (backend if isinstance(backend, str) else "") or settings.backend or registry.DEFAULT
+        name = (backend if isinstance(backend, str) else "") or settings.backend
         self._name, self._settings = registry.resolve(name, settings)
         self._patience = patience
         self._attach = attach
@@ -177,14 +177,17 @@ class Runtime(BoxFacts, ActionMethods):
 
     async def _start(self) -> None:
         self.report.status(RuntimeStatus.STARTING_RUNTIME)
-        self._backend = self._given or registry.open_backend(self._name, self._settings)
         if self._attach:
+            self._backend = self._given or await registry.find(self._name, self._settings, self.spec.name)
             self._sandbox = await self._backend.attach(self.spec.name)
             if (await self._sandbox.info()).state in ("paused", "stopped"):
                 await self._sandbox.resume()
         else:
             env = {**self._settings.sandbox_env, **self.spec.env}
             spec = msgspec.structs.replace(self.spec, env=env)
+            self._backend = self._given or await registry.choose(
+                self._name, self._settings, spec, self.report
+            )
             self._sandbox = await self._backend.start(spec, self.report)
         self._connection = Connection(self._sandbox.address, patience=self._patience)
         self.report.status(RuntimeStatus.RUNTIME_STARTED)

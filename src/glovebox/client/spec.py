@@ -9,7 +9,7 @@ from glovebox.errors import BadSpec
 from glovebox.protocol.base import Message
 
 NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_.-]{0,62}")
-Isolation = Literal["", "bubblewrap"]
+Isolation = Literal["", "bubblewrap", "none"]
 #: The variable with the port of VS Code in a box.
 VSCODE_PORT = "VSCODE_PORT"
 
@@ -69,7 +69,8 @@ class BoxSpec(Message):
     network: str = ""
     networks: tuple[str, ...] = ()
     runtime: str = ""
-    #: Processes: what keeps it away from the rest of the machine.
+    #: Processes: what keeps it away from the rest of the machine. Empty for that of GLOVEBOX_ISOLATION, else
+    #: bubblewrap; `none` says that its commands may do all that its user may.
     isolation: Isolation = ""
     #: Ports of programs in the box that the host can reach: `{port in the box: port of the host}`, 0 for any.
     ports: dict[int, int] = {}

@@ -54,6 +54,8 @@ class Endpoint(msgspec.Struct, frozen=True):
     path_parameters: tuple[Parameter, ...] = ()
     body: type | Mapping[str, Any] | None = None
     body_media_type: str = "application/json"
+    #: It takes its body piece by piece, and limits the size by itself.
+    streamed: bool = False
 
 
 class Socket(msgspec.Struct, frozen=True):

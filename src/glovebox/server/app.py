@@ -25,18 +25,17 @@ from glovebox.protocol.base import Message
 from glovebox.protocol.status import PluginInfo
 from glovebox.server.execute import Executions
 from glovebox.server.guard import KEY_HEADER, Guard
+from glovebox.server.logins import Logins
 from glovebox.server.openapi import docs_page, openapi
 from glovebox.server.streaming import ExecuteActionStream, event_endpoint
 from glovebox.server.tools import tool_endpoints
 
-#: How files are uploaded, which has a limit of its own.
-FORM = "multipart/form-data"
 
-
-def create_app(box: Box) -> ASGIApp:
+def create_app(box: Box, logins: Logins | None = None) -> ASGIApp:
     """The application for an open box."""
     settings = box.settings
-    endpoints = [_bounded(endpoint, settings.max_body_size) for endpoint in box_endpoints(box)]
+    logins = logins or Logins()
+    endpoints = [_bounded(endpoint, settings.max_body_size) for endpoint in box_endpoints(box, logins)]
     middleware = []
     if settings.cors_origins:
         middleware.append(
@@ -57,6 +56,7 @@ def create_app(box: Box) -> ASGIApp:
             socket_paths=[one.path for one in endpoints if isinstance(one, Socket)],
             allowed_hosts=settings.allowed_hosts,
             origins=settings.cors_origins,
+            logins=logins,
         )
     )
     application = Starlette(
@@ -80,7 +80,7 @@ class EndpointApp:
 
 def _bounded(endpoint: Endpoint | Socket, most_bytes: int) -> Endpoint | Socket:
     """The endpoint with a limit for its body, unless it has one of its own, or no body."""
-    if isinstance(endpoint, Socket) or endpoint.method == "GET" or endpoint.body_media_type == FORM:
+    if isinstance(endpoint, Socket) or endpoint.method in ("GET", "HEAD") or endpoint.streamed:
         return endpoint
     return msgspec.structs.replace(endpoint, handle=limited(endpoint.handle, most_bytes))
 
@@ -99,7 +99,7 @@ class Alive(Message):
     status: str
 
 
-def box_endpoints(box: Box) -> list[Endpoint | Socket]:
+def box_endpoints(box: Box, logins: Logins) -> list[Endpoint | Socket]:
     """The endpoints of an open box, those of its plugins and those that describe them all included."""
     brought = box.endpoints()
     endpoints: list[Endpoint] = [
@@ -108,6 +108,7 @@ def box_endpoints(box: Box) -> list[Endpoint | Socket]:
         *tool_endpoints(box),
         event_endpoint(box.executor.events, box.closing),
         *plugin_endpoints(box.plugins),
+        *logins.endpoints(),
         *(endpoint for endpoint in brought if isinstance(endpoint, Endpoint)),
     ]
     sockets = [endpoint for endpoint in brought if isinstance(endpoint, Socket)]

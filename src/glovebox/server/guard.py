@@ -6,6 +6,9 @@ key, the Host must be a name no page can own, and an Origin must be the box's ow
 requests of pages have no Origin; what browsers call cross-site must have one.
 
 A page cannot give a WebSocket headers. So there the key may also be in the query, or in the first message.
+
+A browser that has logged in shows a cookie in place of the key. Browsers also send it when a page of another
+port of this host made the request, so what they say of the page is checked as strictly as without a key.
 """
 
 from __future__ import annotations
@@ -29,6 +32,7 @@ from glovebox.errors import HostNotAllowed, InvalidKey, NotFound, OriginNotAllow
 from glovebox.http.responses import error_response
 from glovebox.json_codec import decode_json
 from glovebox.server.connection import CONNECTION
+from glovebox.server.logins import Logins
 
 KEY_HEADER = "x-session-api-key"
 KEY_PARAMETER = "session_api_key"
@@ -60,8 +64,10 @@ class Guard:
         socket_paths: Iterable[str] = (),
         allowed_hosts: Iterable[str] = (),
         origins: Iterable[str] = (),
+        logins: Logins | None = None,
     ) -> None:
         self._app = app
+        self._logins = logins
         self._open_paths = frozenset(open_paths)
         self._bearer_paths = frozenset(bearer_paths)
         self._socket_paths = [compile_path(path)[0] for path in socket_paths]
@@ -79,12 +85,15 @@ class Guard:
         headers = Headers(scope=scope)
         if self._key and scope["type"] == "websocket" and KEY_HEADER not in headers:
             given, scope = _key_of_query(scope)
-            if given is None and self._is_socket(scope):
+            is_logged_in = given is None and self._is_logged_in(headers)
+            if given is None and not is_logged_in and self._is_socket(scope):
                 await self._ask_for_key(scope, receive, send)
                 return
-            refused = self._wrong(given or "")
+            refused = _refuse_page(headers, reads=False) if is_logged_in else self._wrong(given or "")
         else:
             refused = self._refuse(headers, bearer=scope["path"] in self._bearer_paths)
+            if refused is not None and self._is_logged_in(headers):
+                refused = _refuse_page(headers, reads=scope["method"] in ("GET", "HEAD"))
         if refused is None:
             await self._let_in(scope, receive, send)
         else:
@@ -131,6 +140,11 @@ class Guard:
 
         await self._let_in(scope, receive_opened, send_opened)
 
+    def _is_logged_in(self, headers: Headers) -> bool:
+        if not self._key or self._logins is None or KEY_HEADER in headers:
+            return False
+        return self._logins.knows(headers.get("cookie", ""))
+
     def _wrong(self, given: str) -> RequestError | None:
         right = hmac.compare_digest(given.encode("utf-8", "replace"), self._key)
         return None if right else InvalidKey("Invalid API Key")
@@ -168,7 +182,20 @@ class Guard:
     def _may_call(self, origin: str, host: str) -> bool:
         if origin.rstrip("/").lower() in self._origins or "*" in self._origins:
             return True
-        return origin.lower() in (f"http://{host.lower()}", f"https://{host.lower()}")
+        return _is_own(origin, host)
+
+
+def _is_own(origin: str, host: str) -> bool:
+    return origin.lower() in (f"http://{host.lower()}", f"https://{host.lower()}")
+
+
+def _refuse_page(headers: Headers, *, reads: bool) -> RequestError | None:
+    """Whether a request with a cookie was not made by a page of this box, or by a person who reads one."""
+    origin = headers.get("origin")
+    own = reads if origin is None else _is_own(origin, headers.get("host", ""))
+    if own and headers.get("sec-fetch-site", "").lower() not in FOREIGN:
+        return None
+    return OriginNotAllowed("Only pages of this box may call it with the cookie of a login.")
 
 
 def _key_of_query(scope: Scope) -> tuple[str | None, Scope]:

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from glovebox.box.box import Box
+from glovebox.box.executor import Observer
 from glovebox.box.services import Launched
 from glovebox.box.startup import Startup
 from glovebox.secret_environment import forbid_inspection
 from glovebox.server.app import create_app
 from glovebox.server.connection import bounded
+from glovebox.server.logins import Logins
 from glovebox.server.port import address_of
 from glovebox.server.uvicorn import serve_app
 from glovebox.server.viewer.server import start_viewer
 from glovebox.settings import Settings
 
-#: Gets the address, the milliseconds until the box was ready, and commands that a person may want to type.
-Announce = Callable[[str, float, list[str]], None]
+#: Gets the address, the milliseconds until the box was ready, commands that a person may want to type, and
+#: what makes links for web browsers.
+Announce = Callable[[str, float, list[str], Logins], None]
 
 #: What a person may paste at once, in bytes.
 LONGEST_MESSAGE = 1 << 20
@@ -30,16 +33,20 @@ async def serve(
     announce: Announce,
     listener: socket.socket,
     launched: Launched | None = None,
+    observers: Iterable[Observer] = (),
 ) -> None:
     """Serve until a signal. `launched` is the process that holds the shells, if it was started already.
+
+    `observers` are told of every action, besides those of plugins.
 
     Raises:
         StartupError: the box cannot be opened.
     """
     address, port = address_of(listener), listener.getsockname()[1]
-    async with Box(settings, startup, ports=(port,), launched=launched) as box:
+    async with Box(settings, startup, ports=(port,), launched=launched, observers=observers) as box:
         with startup.step("application"):
-            app = create_app(box)
+            logins = Logins()
+            app = create_app(box, logins)
         with startup.step("file viewer"):
             viewer = await start_viewer(settings, port + 1, box.services.user_id)
 
@@ -56,7 +63,7 @@ async def serve(
                 listener,
                 bounded(settings),
                 longest_message=LONGEST_MESSAGE,
-                announce=lambda: announce(address, startup.ready(), box.plugins.hints()),
+                announce=lambda: announce(address, startup.ready(), box.plugins.hints(), logins),
                 begin=begin,
                 close=close,
                 leaves_requests=settings.keep_sessions,

@@ -158,11 +158,12 @@ class EventStreamEndpoint:
         query = request.query_params
         seen = query.get("after") or request.headers.get("last-event-id") or ""
         kinds = frozenset(query.get("kinds", "").replace(",", " ").split())
-        messages = self._messages(seen, kinds, query.get("action_id"))
+        follow = query.get("follow", "true").lower() != "false"
+        messages = self._messages(seen, kinds, query.get("action_id"), follow=follow)
         return Stream(messages, closing=self._closing)
 
     async def _messages(
-        self, seen: str, kinds: frozenset[str], action_id: str | None
+        self, seen: str, kinds: frozenset[str], action_id: str | None, *, follow: bool
     ) -> AsyncGenerator[bytes, None]:
         seq = self._seq(seen)
         if seq is None:
@@ -176,6 +177,8 @@ class EventStreamEndpoint:
                 if (not kinds or event.event in kinds) and action_id in (None, event.action_id):
                     yield message(event.event, event, f"{self._boot}-{seq}")
             if seq >= self._events.last:
+                if not follow:
+                    return
                 await self._events.more(seq)
 
     def _seq(self, seen: str) -> int | None:
@@ -194,10 +197,11 @@ def event_endpoint(events: EventLog, closing: asyncio.Event) -> Endpoint:
     kinds = ("reset", "gap", *(kind.event for kind in Event.__subclasses__()))
     return Endpoint(
         "GET", "/events", EventStreamEndpoint(events, closing).__call__, "Everything that happens in the box",
-        {200: Reply("Server-sent events, without end.", described(*kinds), EVENTS)},
+        {200: Reply("Server-sent events; without end, unless `follow` is false.", described(*kinds), EVENTS)},
         parameters=(
             Parameter("after", text, "The id of the last event seen; also as the header `Last-Event-ID`."),
             Parameter("kinds", text, "Only events of these kinds, separated by commas."),
             Parameter("action_id", text, "Only events of this action."),
+            Parameter("follow", {"type": "boolean"}, "False ends the stream with the newest event."),
         ),
     )  # fmt: skip

@@ -10,6 +10,7 @@ import argparse
 import dataclasses
 import os
 import pwd
+import sys
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -297,6 +298,12 @@ def plugin_options(settings: Settings, plugin: str, kind: type[MessageT]) -> Mes
         return convert(chosen, kind, strict=False)
     except msgspec.ValidationError as error:
         raise SettingsError(f"The settings of plugin {plugin} cannot be used: {error}") from error
+
+
+def kernel_packages() -> str:
+    """The virtual environment whose packages kernels begin with, if it lies beside that of this process."""
+    beside = f"{sys.prefix}-kernel"
+    return beside if os.path.isdir(beside) else ""
 
 
 def client(

@@ -117,12 +117,14 @@ _METAVARS: dict[Any, str] = {parse_seconds: "SECONDS", parse_size: "SIZE", parse
 def add_options(parser: argparse.ArgumentParser, options: Iterable[Option]) -> None:
     """Give a command line these settings; what is not given stays out of the result."""
     for option in options:
-        shown = "" if option.default in ("", (), None) else f" Default: {option.default}."
+        shown = "" if option.default in ("", (), None) else f" (default: {option.default})"
         help_text = f"{option.help}{shown} [{option.variable}]".replace("%", "%%")
         common: dict[str, Any] = {"dest": option.name, "default": argparse.SUPPRESS, "help": help_text}
         if not option.flag.startswith("--"):
             parser.add_argument(option.name, nargs="?", metavar=option.metavar,
                                 default=argparse.SUPPRESS, help=help_text)  # fmt: skip
+            parser.add_argument(f"--{option.name}", metavar=option.metavar, dest=option.name,
+                                default=argparse.SUPPRESS, help="The same as a flag.")  # fmt: skip
         elif option.parse is parse_flag:
             parser.add_argument(option.flag, action=argparse.BooleanOptionalAction, **common)
         elif option.many:

@@ -20,6 +20,8 @@ class HostSettings:
 
     #: GLOVEBOX_BACKEND: where boxes live unless something else is said.
     backend: str
+    #: GLOVEBOX_ISOLATION: what isolates processes whose spec does not say it, `bubblewrap` or `none`.
+    isolation: str
     #: GLOVEBOX_URL and SESSION_API_KEY: the box that the backend `remote` means.
     url: str
     key: str
@@ -53,6 +55,7 @@ def load(environ: Mapping[str, str] | None = None) -> HostSettings:
     state = Path(environ.get("XDG_STATE_HOME") or home / ".local/state") / "glovebox"
     return HostSettings(
         backend=environ.get("GLOVEBOX_BACKEND", ""),
+        isolation=environ.get("GLOVEBOX_ISOLATION", ""),
         url=environ.get("GLOVEBOX_URL", ""),
         key=environ.get("SESSION_API_KEY", ""),
         hub_url=environ.get("GLOVEBOX_HUB_URL", ""),

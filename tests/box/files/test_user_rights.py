@@ -378,3 +378,48 @@ def _late() -> int:
         import late_module  # type: ignore[import-not-found]
     assert threading.current_thread().name.startswith("nobody")
     return int(late_module.value)
+
+
+def refused(answer: httpx.Response) -> bool:
+    return (answer.status_code, answer.headers["x-glovebox-error"]) == (403, "permission_denied")
+
+
+def test_the_file_endpoints_have_the_rights_of_the_user(box: RunningBox, place: Path, base: Path) -> None:
+    box.run(f"ln -s {base / 'secret'} link; ln -s {base / 'closed'} away; echo old > own.txt")
+    before = tree(base / "closed")
+    client = box.client
+    for path in (base / "secret", place / "link", place / "away/file.txt"):
+        assert refused(client.get("/files/content", params={"path": str(path)}))
+        assert refused(client.put("/files/content", params={"path": str(path)}, content=b"x"))
+    for path in (base / "closed/new", place / "away/new", base / "roots/new"):
+        assert refused(client.put("/files/content", params={"path": str(path)}, content=b"x"))
+        assert refused(client.post("/files/mkdir", json={"path": str(path)}))
+        mine = {"source": str(place / "mine.txt"), "target": str(path)}
+        assert refused(client.post("/files/rename", json=mine))
+    for what in ("list", "exists", "stat"):
+        inside = base / "closed" if what == "list" else base / "closed/file.txt"
+        assert refused(client.get(f"/files/{what}", params={"path": str(inside)}))
+    assert refused(client.post("/files/remove", json={"path": str(base / "roots/file.txt")}))
+    assert refused(client.post("/files/chmod", json={"path": str(place / "link"), "mode": 0o666}))
+    assert refused(client.post("/files/chmod", json={"path": str(place / "own.txt"), "owner": "root"}))
+    given = client.put("/files/content", params={"path": str(place / "own.txt"), "owner": "0"}, content=b"x")
+    assert refused(given)
+    assert (place / "own.txt").read_text() == "old\n"
+    assert tree(base / "closed") == before
+    assert (base / "secret").read_text() == f"{SECRET}\n"
+    assert not list(base.rglob(".glovebox-*"))
+    made = client.put("/files/content", params={"path": str(place / "d/new"), "parents": "1"}, content=b"x")
+    assert made.json()["owner"] == USER
+    assert (place / "d").stat().st_uid == pwd.getpwnam(USER).pw_uid
+
+
+def test_a_file_of_another_user_that_may_be_written_keeps_its_owner(
+    box: RunningBox, place: Path, base: Path
+) -> None:
+    shared = base / "shared.txt"
+    shared.write_text("old\n")
+    shared.chmod(0o666)
+    answer = box.client.put("/files/content", params={"path": str(shared)}, content=b"new\n")
+    assert answer.status_code == 200
+    assert shared.read_text() == "new\n"
+    assert (shared.stat().st_uid, shared.stat().st_mode & 0o777) == (0, 0o666)

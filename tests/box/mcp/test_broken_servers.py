@@ -78,6 +78,8 @@ async def test_calls_of_others_do_not_wait_for_a_server_that_is_not_there_yet(
 
 
 async def test_a_list_of_tools_waits_for_a_hanging_server_only_so_long(hasty_box: RunningBox) -> None:
+    post(hasty_box, scripted("good"))
+    ready(hasty_box, "good")
     post(hasty_box, scripted("good"), scripted("bad", "hang"))
     async with connected(hasty_box, "sse") as client:
         listed = await asyncio.wait_for(names(client), 20)
@@ -124,6 +126,8 @@ def test_a_start_that_takes_its_time_is_given_up_when_asked_to_start_anew(box: R
 
 
 async def test_no_list_waits_for_a_server_that_is_started_again(hasty_box: RunningBox) -> None:
+    post(hasty_box, scripted("good"))
+    ready(hasty_box, "good")
     post(hasty_box, scripted("good"), scripted("bad", "hang"))
     async with connected(hasty_box, "sse") as client:
         await names(client)

@@ -7,6 +7,7 @@ import contextlib
 import os
 import socket
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -120,6 +121,7 @@ def test_a_directory_reads_as_its_names(client: Connected, place: Path) -> None:
     assert content.mime_type == "inode/directory"
 
 
+@pytest.mark.attack
 def test_nothing_outside_the_workspace_is_read(client: Connected, place: Path) -> None:
     outside = client.workspace.parent / "secret.txt"
     outside.write_text("secret")
@@ -143,6 +145,37 @@ def test_nothing_outside_the_workspace_is_read(client: Connected, place: Path) -
     listed = uris(client)
     assert f"file://{place}/link" not in listed
     assert not [uri for uri in listed if "secret" in uri]
+
+
+@pytest.mark.attack
+def test_a_directory_that_becomes_a_link_meanwhile_shows_nothing_outside(
+    client: Connected, place: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "secret.txt").write_text("secret")
+    (place / "flip").mkdir()
+    (place / "flip" / "secret.txt").write_text("harmless")
+    (tmp_path / "outside" / "hidden").write_text("")
+    (place / "link").symlink_to(tmp_path / "outside")
+    # Swaps the directory and the link as fast as it can, for as long as its standard input is open.
+    program = (
+        "import ctypes, os, select, sys\n"
+        "swap = ctypes.CDLL(None).renameat2\n"
+        "while not select.select([0], [], [], 0)[0]:\n"
+        "    for _ in range(100): swap(-100, b'flip', -100, b'link', 2)\n"
+    )
+    swapping = subprocess.Popen([sys.executable, "-c", program], cwd=place, stdin=subprocess.PIPE)
+    shown: set[str] = set()
+    try:
+        for _ in range(300):
+            for name in ("flip", "flip/secret.txt", "link/secret.txt"):
+                with contextlib.suppress(MCPError):
+                    content = read(client, f"file://{place}/{name}")
+                    assert isinstance(content, TextResourceContents)
+                    shown.add(content.text)
+    finally:
+        swapping.communicate()
+    assert shown <= {"harmless", "secret.txt\n"}, shown
 
 
 def test_links_inside_the_workspace_are_followed(client: Connected, place: Path) -> None:

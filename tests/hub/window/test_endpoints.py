@@ -138,7 +138,6 @@ async def test_what_a_window_cannot_do_is_said_precisely(box: Acting) -> None:
     for method, path in (
         ("GET", "/kernels"), ("GET", "/kernels/main/cells/1"), ("GET", "/browser/screenshot"),
         ("POST", "/update_mcp_server"), ("GET", "/mcp/servers"), ("POST", "/mcp"), ("GET", "/metrics"),
-        ("POST", "/sessions/main/resize"),
     ):  # fmt: skip
         answer = await box.client.request(method, path)
         assert (answer.status_code, answer.headers["X-Glovebox-Error"]) == (500, "unsupported_action")
@@ -162,4 +161,7 @@ async def test_sessions_are_made_by_name_only(box: Acting) -> None:
     assert (await box.client.post("/sessions", json={"name": "two"})).status_code == 201
     assert (await box.client.post("/sessions", json={"name": "two"})).status_code == 409
     assert (await box.client.post("/sessions", json={"name": "x", "rows": 9})).status_code == 422
+    resized = await box.client.post("/sessions/main/resize", json={"rows": 9, "columns": 9})
+    assert (resized.status_code, resized.headers["X-Glovebox-Error"]) == (422, "bad_session")
+    assert "VS Code" in resized.json()["detail"]
     assert (await box.client.post("/sessions", json={"name": "x/y"})).status_code == 422

@@ -34,7 +34,7 @@ from glovebox.backends.docker.config import (
     state_of,
 )
 from glovebox.backends.docker.containers import create, inspect, list_containers, remove
-from glovebox.backends.docker.engine import Engine, EngineRefused, open_engine
+from glovebox.backends.docker.engine import GREETING_LIMIT, Engine, EngineRefused, open_engine
 from glovebox.backends.docker.images import has_runtime, prepare_image
 from glovebox.backends.docker.mounts import Mounts, make_layers, mounts_for, remove_layers
 from glovebox.backends.docker.runtime_volume import (
@@ -50,11 +50,14 @@ from glovebox.backends.docker.sandbox import DockerSandbox
 from glovebox.backends.startup import finish, undoable
 from glovebox.client.backend import BoxInfo, ProgressReport
 from glovebox.client.spec import BoxSpec, checked_name
-from glovebox.errors import BackendError, BadImage, BadSpec, NoSuchBox
+from glovebox.errors import BackendError, BadImage, BadSpec, EngineUnavailable, NoSuchBox
 from glovebox.settings.host import HostSettings
 
 log = logging.getLogger(__name__)
 
+#: Seconds for the first answer of an engine and of a registry if nobody has asked for containers.
+_PING_LIMIT = 1.0
+_REGISTRY_LIMIT = 5.0
 #: Seconds after the first start until the sweep, so that the new box is not delayed.
 _SWEEP_AFTER = 0.1
 #: Unused runtimes that are kept: a user may switch between versions.
@@ -117,6 +120,25 @@ class DockerBackend:
                 await fill(engine, runtime, image_name, report)
                 self._fillings += 1
         return await self._run(engine, spec, plan)
+
+    async def find_problem(self, report: ProgressReport, *, with_image: bool) -> str:
+        """Why boxes of the default image cannot be started here, in a few words; empty if they can.
+
+        The image is pulled and the runtime made if need be. Without `with_image`, only the engine is asked.
+        """
+        try:
+            engine = await self._open(_PING_LIMIT)
+            if with_image:
+                name, image = await prepare_image(
+                    engine, self._settings, BoxSpec(), report, registry_limit=_REGISTRY_LIMIT
+                )
+                if not has_runtime(image):
+                    await self._runtime_for(name, image, report)
+        except EngineUnavailable:
+            return "No container engine answers"
+        except BackendError as error:
+            return str(error).partition("\n")[0].rstrip(".")
+        return ""
 
     async def attach(self, name: str) -> DockerSandbox:
         engine = await self._open()
@@ -181,10 +203,10 @@ class DockerBackend:
     def _overlays(self) -> Path:
         return Path(self._settings.overlays or self._settings.state / "overlays").absolute()
 
-    async def _open(self) -> Engine:
+    async def _open(self, limit: float = GREETING_LIMIT) -> Engine:
         async with self._opening:
             if self._engine is None:
-                self._engine = await open_engine(self._settings)
+                self._engine = await open_engine(self._settings, limit)
             return self._engine
 
     async def _runtime_for(self, name: str, image: wire.Image, report: ProgressReport) -> RuntimeVolume:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 AnswerT = TypeVar("AnswerT")
 #: Seconds for the answer to a ping and to other requests; an engine is slow under load.
-_GREETING_LIMIT = 5.0
+GREETING_LIMIT = 5.0
 _ANSWER_LIMIT = 300.0
 
 
@@ -62,13 +62,15 @@ class Engine:
         #: Whether it is Podman, which answers as Docker does; known after `greet`.
         self.is_podman = False
 
-    async def greet(self) -> None:
-        """Check that it answers, and whether it is Podman. Its version would take ten times as long.
+    async def greet(self, limit: float) -> None:
+        """Check that it answers in `limit` seconds, and whether it is Podman.
+
+        Its version would take ten times as long.
 
         Raises:
             EngineRefused, EngineUnavailable: no engine answers.
         """
-        async with self.stream("GET", "/_ping", limit=_GREETING_LIMIT) as answer:
+        async with self.stream("GET", "/_ping", limit=limit) as answer:
             await answer.read()
         if "Api-Version" not in answer.headers:
             raise EngineUnavailable("what answers there is not a container engine")
@@ -168,7 +170,7 @@ def _words(answer: bytes) -> str:
         return answer.decode(errors="replace").strip()
 
 
-async def open_engine(settings: HostSettings) -> Engine:
+async def open_engine(settings: HostSettings, limit: float = GREETING_LIMIT) -> Engine:
     """The engine of the settings, or else the first that answers in the usual places.
 
     Raises:
@@ -183,7 +185,7 @@ async def open_engine(settings: HostSettings) -> Engine:
         try:
             async with AsyncExitStack() as unfinished:
                 unfinished.push_async_callback(engine.close)
-                await engine.greet()
+                await engine.greet(limit)
                 unfinished.pop_all()
                 return engine
         except (EngineUnavailable, EngineRefused) as error:

@@ -10,7 +10,7 @@ import re
 import tarfile
 import tempfile
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import IO
@@ -40,9 +40,16 @@ def has_runtime(image: wire.Image) -> bool:
 
 
 async def prepare_image(
-    engine: Engine, settings: HostSettings, spec: BoxSpec, report: ProgressReport
+    engine: Engine,
+    settings: HostSettings,
+    spec: BoxSpec,
+    report: ProgressReport,
+    *,
+    registry_limit: float | None = None,
 ) -> tuple[str, wire.Image]:
     """The image for a box, by name and as the engine has it.
+
+    A registry has to answer within `registry_limit` seconds; the rest of a pull may take as long as it does.
 
     Raises:
         BadImage: it is not available, or no box runs in it.
@@ -59,7 +66,7 @@ async def prepare_image(
         if image is None:
             name, image = PLAIN_IMAGE, await _look(engine, PLAIN_IMAGE)
     if image is None:
-        await _pull(engine, name, report)
+        await _pull(engine, name, report, registry_limit)
         image = await _inspect(engine, name)
     return name, _usable(name, image)
 
@@ -90,27 +97,36 @@ def _usable(name: str, image: wire.Image) -> wire.Image:
     return image
 
 
-async def _pull(engine: Engine, name: str, report: ProgressReport) -> None:
+async def _pull(engine: Engine, name: str, report: ProgressReport, registry_limit: float | None) -> None:
     """Pull an image, and report the bytes of its layers."""
-    report.status(RuntimeStatus.BUILDING_RUNTIME, f"Pulling {name}...")
-    repository, tag = _parts(name)
-    layers: dict[str, wire.Detail] = {}
     try:
-        async for step in engine.steps("/images/create", query={"fromImage": repository, "tag": tag}):
-            if step.error:
-                raise _cannot_pull(engine, name, step.error)
-            if step.status == "Downloading" and step.progress and step.progress.total:
-                layers[step.id] = step.progress
-            elif step.id in layers and step.status in ("Download complete", "Pull complete"):
-                total = layers[step.id].total
-                layers[step.id] = wire.Detail(current=total, total=total)
-            if layers:
-                done = sum(layer.current for layer in layers.values())
-                report.progress("pull", done, sum(layer.total for layer in layers.values()))
+        async with asyncio.timeout(registry_limit) as silence:
+            await _follow_pull(engine, name, report, lambda: silence.reschedule(None))
+    except TimeoutError as error:
+        words = f"its registry did not answer within {registry_limit:g} seconds"
+        raise _cannot_pull(engine, name, words) from error
     except EngineRefused as error:
         raise _cannot_pull(engine, name, str(error)) from error
     if await _look(engine, name) is None:
         raise _cannot_pull(engine, name, "the engine broke off")
+
+
+async def _follow_pull(engine: Engine, name: str, report: ProgressReport, begun: Callable[[], None]) -> None:
+    report.status(RuntimeStatus.BUILDING_RUNTIME, f"Pulling {name}...")
+    repository, tag = _parts(name)
+    layers: dict[str, wire.Detail] = {}
+    async for step in engine.steps("/images/create", query={"fromImage": repository, "tag": tag}):
+        begun()
+        if step.error:
+            raise _cannot_pull(engine, name, step.error)
+        if step.status == "Downloading" and step.progress and step.progress.total:
+            layers[step.id] = step.progress
+        elif step.id in layers and step.status in ("Download complete", "Pull complete"):
+            total = layers[step.id].total
+            layers[step.id] = wire.Detail(current=total, total=total)
+        if layers:
+            done = sum(layer.current for layer in layers.values())
+            report.progress("pull", done, sum(layer.total for layer in layers.values()))
 
 
 def _parts(name: str) -> tuple[str, str]:

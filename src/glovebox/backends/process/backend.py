@@ -10,26 +10,31 @@ import secrets
 import socket
 import time
 from contextlib import AsyncExitStack
+from typing import get_args
 
 from msgspec import structs
 
 from glovebox.backends import owners
 from glovebox.backends.process import bubblewrap
-from glovebox.backends.process.records import BoxDirectory, BoxRecord, BoxRecords, in_thread
+from glovebox.backends.process.records import BUBBLEWRAP, BoxDirectory, BoxRecord, BoxRecords, in_thread
 from glovebox.backends.process.sandbox import NAME, ProcessSandbox, adopt, delete
 from glovebox.client.backend import BoxInfo, ProgressReport, RuntimeStatus
-from glovebox.client.spec import VSCODE_PORT, BoxSpec, checked_name
-from glovebox.errors import BadSpec, NoSuchBox, NotSupported
+from glovebox.client.spec import VSCODE_PORT, BoxSpec, Isolation, checked_name
+from glovebox.errors import BadSpec, NoIsolation, NoSuchBox, NotSupported
 from glovebox.settings.host import HostSettings
 
 log = logging.getLogger(__name__)
+
+NOT_ISOLATED = "This box is NOT isolated: its commands can do all that you can (isolation none)"
 
 
 class ProcessBackend:
     """Starts `glovebox serve` for each box, and finds boxes by their directories."""
 
-    def __init__(self, settings: HostSettings) -> None:
+    def __init__(self, settings: HostSettings, why: str = "") -> None:
+        """`why` says why boxes are processes, if that was not asked for."""
         self._settings = settings
+        self._why = why
         self._records = BoxRecords(settings.state)
         self._sweeping: set[asyncio.Task[list[str]]] = set()
 
@@ -38,10 +43,15 @@ class ProcessBackend:
         return NAME
 
     async def start(self, spec: BoxSpec, report: ProgressReport) -> ProcessSandbox:
-        spec = await in_thread(complete_spec, spec)
-        if spec.isolation:
-            log.info("%s: %s", spec.name, bubblewrap.SHARED)
-            report.status(RuntimeStatus.STARTING_RUNTIME, bubblewrap.SHARED, "warning")
+        try:
+            spec = await in_thread(complete_spec, spec, self._settings)
+            return await self._start(spec, report)
+        except NoIsolation as error:
+            if self._why:
+                raise NoIsolation(f"{self._why}. {error}") from error
+            raise
+
+    async def _start(self, spec: BoxSpec, report: ProgressReport) -> ProcessSandbox:
         self._sweep_later()
         record = BoxRecord(spec=spec, owner=owners.this_process(), created=time.time())
         directory = self._records.of(record)
@@ -50,6 +60,11 @@ class ProcessBackend:
             unfinished.push_async_callback(in_thread, delete, directory)
             await in_thread(self._records.create, record)
             await sandbox.start()
+            warning = bubblewrap.SHARED if record.is_isolated else NOT_ISOLATED
+            if self._why:
+                warning = f"{self._why}, so bubblewrap isolates the box. {warning}"
+            log.info("%s: %s", spec.name, warning)
+            report.status(RuntimeStatus.STARTING_RUNTIME, warning, "warning")
             unfinished.pop_all()
         return sandbox
 
@@ -114,19 +129,19 @@ def _is_orphan(directory: BoxDirectory) -> bool:
 
 #: Fields for containers only, with their names in messages.
 _CONTAINERS_ONLY = {
-    "image": "an image",
-    "build": "an image to be built",
-    "network": "a network",
+    "image": "image",
+    "build": "image to be built",
+    "network": "network",
     "networks": "networks",
-    "runtime": "a container runtime",
-    "memory": "a limit of memory",
-    "cpus": "a limit of CPUs",
-    "pids": "a limit of processes",
+    "runtime": "container runtime",
+    "memory": "limit of memory",
+    "cpus": "limit of CPUs",
+    "pids": "limit of processes",
 }
 
 
-def complete_spec(spec: BoxSpec) -> BoxSpec:
-    """A spec with its name, its key and absolute paths.
+def complete_spec(spec: BoxSpec, settings: HostSettings) -> BoxSpec:
+    """A spec with its name, its key, its isolation and absolute paths.
 
     Raises:
         BadSpec: it is not valid.
@@ -135,9 +150,11 @@ def complete_spec(spec: BoxSpec) -> BoxSpec:
     for field, what in _CONTAINERS_ONLY.items():
         if getattr(spec, field):
             raise NotSupported(
-                f"A box that is a process has no {what.removeprefix('an ').removeprefix('a ')} ({field}). "
-                "Leave it out, or use the backend docker."
+                f"A box that is a process has no {what} ({field}). Leave it out, or use the backend docker."
             )
+    spec = structs.replace(spec, isolation=_isolation(spec, settings))
+    if spec.isolation == BUBBLEWRAP:
+        bubblewrap.find_program()
     _check_volumes(spec)
     _check_user(spec)
     for inside, outside in spec.ports.items():
@@ -156,6 +173,13 @@ def complete_spec(spec: BoxSpec) -> BoxSpec:
     )
 
 
+def _isolation(spec: BoxSpec, settings: HostSettings) -> Isolation:
+    for kind in get_args(Isolation):
+        if kind == (spec.isolation or settings.isolation):
+            return kind or BUBBLEWRAP
+    raise BadSpec(f"GLOVEBOX_ISOLATION is {settings.isolation!r}; it can be bubblewrap or none.")
+
+
 def _with_vscode_port(spec: BoxSpec) -> dict[str, str]:
     """The environment, with a port for VS Code chosen here, so that the host knows it."""
     if "vscode" not in spec.plugins or spec.env.get(VSCODE_PORT, "0") != "0":
@@ -170,9 +194,9 @@ def _with_vscode_port(spec: BoxSpec) -> dict[str, str]:
 
 
 def _check_volumes(spec: BoxSpec) -> None:
-    if spec.volumes and not spec.isolation:
+    if spec.volumes and spec.isolation != BUBBLEWRAP:
         raise NotSupported(
-            "A box that is a process sees the files of this machine as they are, so it has no volumes. "
+            "A box that is not isolated sees the files of this machine as they are, so it has no volumes. "
             'Leave them out, or use isolation="bubblewrap" or the backend docker.'
         )
     for mount in spec.volumes:
@@ -197,8 +221,11 @@ def _check_user(spec: BoxSpec) -> None:
         ) from None
     if uid == os.geteuid():
         return
-    if spec.isolation:
-        raise NotSupported("In bubblewrap, commands can run as the user who starts the box only.")
+    if spec.isolation == BUBBLEWRAP:
+        raise NotSupported(
+            "In bubblewrap, commands can run as the user who starts the box only. Leave the user out, or use "
+            'isolation="none" or the backend docker.'
+        )
     if os.geteuid() != 0:
         raise BadSpec(f"Only root can start a box whose commands run as {spec.user!r}.")
     if not spec.workspace:

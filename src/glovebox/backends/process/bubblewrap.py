@@ -11,7 +11,8 @@ from pathlib import Path
 
 import glovebox
 from glovebox.client.spec import BoxSpec
-from glovebox.errors import NotSupported
+from glovebox.errors import NoIsolation, NotSupported
+from glovebox.settings import kernel_packages
 
 #: The visible part of the root directory. Not /home, /root, /run, /srv, /sys, /var: they hold private data.
 _SYSTEM = ("bin", "etc", "gnu", "lib", "lib32", "lib64", "libx32", "nix", "opt", "sbin", "usr")
@@ -24,6 +25,26 @@ SHARED = (
     "whatever this machine reaches"
 )
 
+#: How to do without isolation.
+WITHOUT = (
+    "If the commands of the box may do all that you may, say so: "
+    'isolation="none" (--isolation none, GLOVEBOX_ISOLATION=none)'
+)
+
+
+def find_program() -> str:
+    """The path of bubblewrap.
+
+    Raises:
+        NoIsolation: it is not installed.
+    """
+    if found := shutil.which("bwrap"):
+        return found
+    raise NoIsolation(
+        "bubblewrap is not installed. Install it (apt-get install bubblewrap), or start Docker or Podman; "
+        f"glovebox doctor says more. {WITHOUT}"
+    )
+
 
 def wrap_command(
     command: list[str], spec: BoxSpec, *, directory: Path, workspace: Path, home: Path, shown: list[str]
@@ -33,11 +54,10 @@ def wrap_command(
     `directory` holds /tmp and the home of the box, `shown` are more paths that it can read.
 
     Raises:
-        NotSupported: bubblewrap is missing or too old.
+        NoIsolation: bubblewrap is missing.
+        NotSupported: it is too old.
     """
-    program = shutil.which("bwrap")
-    if program is None:
-        raise NotSupported("There is no bubblewrap here. Install it (apt-get install bubblewrap).")
+    program = find_program()
     arguments = [program, "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--hostname", "glovebox"]
     # bubblewrap's own first process would wait for all others; the box has to end with the server.
     arguments += ["--as-pid-1", "--new-session", "--proc", "/proc", "--dev", "/dev"]
@@ -63,15 +83,32 @@ def wrap_command(
 
 
 def interpreter_paths() -> list[str]:
-    """The paths of this interpreter, its libraries and this package outside the system."""
+    """The paths of this interpreter, its libraries, this package and those of kernels outside the system."""
     package = str(Path(glovebox.__file__).parent)
     libraries = [path for path in sys.path if os.path.basename(path) in ("site-packages", "dist-packages")]
     candidates = [sys.base_prefix, sys.base_exec_prefix, sys.prefix, sys.exec_prefix, *libraries, package]
+    candidates += filter(None, [kernel_packages()])
     candidates += [os.path.realpath(path) for path in candidates]
     candidates.append(os.path.realpath(sys.executable))
+    return _outside_system(candidates)
+
+
+def bundle_paths(bundle: str) -> list[str]:
+    """The paths of a directory with a runtime: its own, and that of its interpreter if it is a venv."""
+    try:
+        with open(f"{bundle}/pyvenv.cfg", encoding="utf-8") as file:
+            lines = [line.partition("=") for line in file]
+    except FileNotFoundError:
+        return [bundle]
+    homes = [value.strip() for name, _, value in lines if name.strip() == "home"]
+    homes += [os.path.realpath(f"{home}/python3").rpartition("/")[0] for home in homes]
+    return _outside_system([bundle, *map(os.path.dirname, homes)])
+
+
+def _outside_system(paths: list[str]) -> list[str]:
     shown: list[str] = []
-    for path in sorted(set(map(os.path.abspath, candidates)), key=len):
-        if path.split("/")[1] not in _SYSTEM and not any(_is_below(path, other) for other in shown):
+    for path in sorted(set(map(os.path.abspath, paths)), key=len):
+        if path.split("/")[1] not in ("", *_SYSTEM) and not any(_is_below(path, other) for other in shown):
             shown.append(path)
     return shown
 

@@ -81,13 +81,13 @@ def go_on(directory: BoxDirectory, record: BoxRecord) -> BoxRecord:
 def end(directory: BoxDirectory, record: BoxRecord) -> None:
     """End all processes of a box, at first with SIGTERM."""
     # The first process of a namespace ignores signals until the server handles them.
-    deaf = record.spec.isolation and not record.url
+    deaf = record.is_isolated and not record.url
     server = [] if record.main is None or deaf else [record.main]
     signal_all(server, signal.SIGTERM)
     signal_all(reversed(record.paused), signal.SIGCONT)
     deadline = time.monotonic() + _GRACE
     _await_end(server, deadline)
-    if not record.spec.isolation:  # a namespace ends with its first process, and nothing is left in it
+    if not record.is_isolated:  # a namespace ends with its first process, and nothing is left in it
         left = _identify(family(directory, record))
         signal_all(left, signal.SIGTERM)  # a server that was killed leaves the holder of its shells
         _await_end(left, deadline)

@@ -43,7 +43,7 @@ class ProcessSandbox:
 
     @property
     def workspace(self) -> str:
-        if self._record.spec.isolation:
+        if self._record.is_isolated:
             return self._record.spec.workspace_in_box
         return str(server_process.workspace_of(self._directory, self._record))
 
@@ -165,7 +165,7 @@ class ProcessSandbox:
             if ended:
                 await in_thread(process_tree.reap, self._record.child)
                 words = await in_thread(server_process.last_words, directory.log, offset)
-                raise server_process.death(words, bool(self._record.spec.isolation))
+                raise server_process.death(words, self._record.is_isolated)
             await asyncio.sleep(_PAUSE)
 
 

@@ -20,7 +20,7 @@ from glovebox.backends.process import bubblewrap
 from glovebox.backends.process.process_tree import MARK
 from glovebox.backends.process.records import BoxDirectory, BoxRecord, Known
 from glovebox.backends.startup import serve_arguments
-from glovebox.errors import BoxDied, NotSupported
+from glovebox.errors import BoxDied, NoIsolation, NotSupported
 from glovebox.linux import processes
 from glovebox.secret_environment import is_secret
 from glovebox.settings.host import SANDBOX_PREFIX, HostSettings
@@ -34,7 +34,7 @@ _OF_INTERPRETER = frozenset({"PYTHONPATH", "PYTHONHOME"})
 #: Variables of the client that a box does not inherit.
 _HOST_ONLY = frozenset({
     "SESSION_API_KEY", "GLOVEBOX_BACKEND", "GLOVEBOX_BUNDLE", "GLOVEBOX_HUB_KEY", "GLOVEBOX_IMAGE",
-    "GLOVEBOX_SESSION", "GLOVEBOX_URL", "SANDBOX_VOLUME_OVERLAYS",
+    "GLOVEBOX_ISOLATION", "GLOVEBOX_SESSION", "GLOVEBOX_URL", "SANDBOX_VOLUME_OVERLAYS",
 })  # fmt: skip
 #: Variables that an isolated box inherits besides its settings; others may be secrets.
 _HARMLESS = frozenset({
@@ -60,14 +60,14 @@ def spawn(directory: BoxDirectory, record: BoxRecord, settings: HostSettings) ->
     spec = record.spec
     with _secret(spec.key) as key, open(directory.log, "ab") as log:
         key_file = ("--session-api-key-file", f"/proc/self/fd/{key}")
-        if spec.isolation:
+        if record.is_isolated:
             command, home = _isolated_command(directory, record, settings, key_file)
         else:
             command, home = _plain_command(directory, record, settings, key_file), settings.home
         environment = _environment(directory, record, settings, home)
         with _without_secrets(environment) as secrets:
             child, main = _spawn_process(
-                command, environment, log.fileno(), (key, *secrets), says_pid=bool(spec.isolation)
+                command, environment, log.fileno(), (key, *secrets), says_pid=record.is_isolated
             )
     record = structs.replace(record, child=child, main=main, url="", paused=())
     directory.write(record)
@@ -107,7 +107,10 @@ def _isolated_command(
         directory=directory.path,
         workspace=workspace_of(directory, record),
         home=home,
-        shown=[*([bundle] if bundle else bubblewrap.interpreter_paths()), *filter(None, [server])],
+        shown=[
+            *(bubblewrap.bundle_paths(bundle) if bundle else bubblewrap.interpreter_paths()),
+            *filter(None, [server]),
+        ],
     )
     return command, home
 
@@ -154,7 +157,7 @@ def _environment(
         for name, value in settings.environment.items()
         if name not in _HOST_ONLY and not name.startswith(SANDBOX_PREFIX)
     }
-    if record.spec.isolation:
+    if record.is_isolated:
         inherited = {
             name: value
             for name, value in inherited.items()
@@ -268,11 +271,12 @@ def read_log(log: Path, offset: int) -> bytes:
     return b""
 
 
-def death(words: str, isolated: bool) -> NotSupported | BoxDied:
+def death(words: str, isolated: bool) -> NoIsolation | BoxDied:
     """The error for a box that ended before it answered."""
     if isolated and words.startswith("bwrap: "):
-        return NotSupported(
+        return NoIsolation(
             f"bubblewrap cannot isolate a box here ({words.removeprefix('bwrap: ')}). Allow user namespaces "
-            "(sysctl user.max_user_namespaces, kernel.unprivileged_userns_clone), or use another isolation."
+            "(sysctl user.max_user_namespaces, kernel.unprivileged_userns_clone), or start Docker or Podman. "
+            f"{bubblewrap.WITHOUT}"
         )
     return BoxDied(f"The box ended before it answered. Its last words:\n{words or '(none)'}")

@@ -9,6 +9,9 @@ from glovebox.box.files.actions.content import FileActions
 from glovebox.box.files.actions.paths import PathActions
 from glovebox.box.files.actions.search import SearchActions
 from glovebox.box.files.disk.local_files import LocalFiles
+from glovebox.box.files.endpoints.content import content_endpoints
+from glovebox.box.files.endpoints.paths import path_endpoints
+from glovebox.box.files.endpoints.workspace import Workspace, default_home
 from glovebox.box.files.transfer.endpoints import transfer_endpoints
 from glovebox.box.plugin import Context, Plugin
 from glovebox.http.endpoints import Endpoint
@@ -24,7 +27,7 @@ class FilesPlugin(Plugin):
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         settings, shell, threads = context.settings, context.shell, context.user_threads
-        files = LocalFiles(threads, owner=context.services.user_id)
+        files = self._files = LocalFiles(threads, owner=context.services.user_id)
         self._content = FileActions(
             files,
             shell=shell,
@@ -39,7 +42,17 @@ class FilesPlugin(Plugin):
 
     def endpoints(self) -> Iterable[Endpoint]:
         """Uploads, downloads and lists of files."""
-        return transfer_endpoints(self.context.settings, self.context.user_threads)
+        settings, threads = self.context.settings, self.context.user_threads
+        identity = self.context.services.identity
+        user, environment = identity and identity.user, settings.command_environment
+        workspace = Workspace(
+            settings.working_dir, lambda: default_home(user, environment.get("HOME", "")), threads
+        )
+        return [
+            *transfer_endpoints(settings, threads),
+            *content_endpoints(workspace, self._files.locks, settings.max_upload_size),
+            *path_endpoints(workspace, self._files),
+        ]
 
     async def stop(self) -> None:
         """Remove the history of edits."""

@@ -256,13 +256,7 @@ class Terminal(SessionTable[BashShell]):
         columns: int | None = None,
         limits: Limits | None = None,
     ) -> SessionInfo:
-        """Open a session and start its shell.
-
-        Raises:
-            SessionExists: the name is taken.
-            BadSession: no session can have that name, size or limits.
-            StartupError: its shell could not be started.
-        """
+        """Open a session and start its shell."""
         size = (self._size[0] if rows is None else rows, self._size[1] if columns is None else columns)
         check_size(*size)
         if limits is not None and (wrong := problem(limits)):

@@ -15,7 +15,7 @@ from glovebox.box.terminal.survival.journal import Journal
 from glovebox.box.threads import Threads
 from glovebox.errors import BadSession, NoSuchSession
 from glovebox.protocol.events import Output, SessionChanged
-from glovebox.protocol.terminal import SessionInfo
+from glovebox.protocol.terminal import Limits, SessionInfo
 
 MAIN = "main"
 #: Begins the names of sessions that are opened for one static command each.
@@ -62,6 +62,32 @@ class SessionTable(ABC, Generic[ShellT]):
             return self._sessions[name]
         except KeyError:
             raise NoSuchSession(f"There is no session {name!r}.") from None
+
+    @abstractmethod
+    async def create(
+        self,
+        name: str,
+        *,
+        cwd: str | None = None,
+        rows: int | None = None,
+        columns: int | None = None,
+        limits: Limits | None = None,
+    ) -> SessionInfo:
+        """Open a session.
+
+        Raises:
+            SessionExists: the name is taken.
+            BadSession: no session can be like that.
+            StartupError: its shell could not be started.
+        """
+
+    @abstractmethod
+    async def end(self, name: str) -> None:
+        """End a session and everything in it.
+
+        Raises:
+            NoSuchSession: there is none.
+        """
 
     def command(self, command_id: str) -> RunningCommand:
         """The command of that id.

@@ -23,8 +23,7 @@ from websockets.exceptions import (
     InvalidURI,
 )
 
-from glovebox import settings
-from glovebox.cli.options import FAILED, USAGE, Commands, add_backend_argument, add_parser
+from glovebox.cli.options import FAILED, USAGE, Commands, add_parser, add_target_arguments
 from glovebox.errors import SettingsError
 
 EXAMPLES = """\
@@ -50,14 +49,9 @@ def add_command(commands: Commands) -> None:
         "commands for it are refused.",
         examples=EXAMPLES,
     )
-    parser.add_argument("name", nargs="?", default="", metavar="BOX", help="A box by its name.")
-    add_backend_argument(parser, default="all of them.")
-    parser.add_argument("--url", help="Address of the box. Default: http://127.0.0.1:8000. [GLOVEBOX_URL]")
+    add_target_arguments(parser)
     parser.add_argument("--session", default="main", metavar="NAME", help="Which session. Default: main.")
     parser.add_argument("--watch", action="store_true", help="Only watch; do not take the session over.")
-    parser.add_argument(
-        "--session-api-key-file", metavar="FILE", help="A file that holds the key. [SESSION_API_KEY: the key]"
-    )
     parser.add_argument(
         "--escape",
         default="^]",
@@ -73,19 +67,18 @@ def run(arguments: argparse.Namespace) -> int:
     if not arguments.watch and not (sys.stdin.isatty() and sys.stdout.isatty()):
         print("glovebox: attach needs a terminal. Without one, use --watch.", file=sys.stderr)
         return USAGE
-    if arguments.name and arguments.url:
-        print("glovebox: attach takes the name of a box or its --url, not both.", file=sys.stderr)
-        return USAGE
     from glovebox.cli import backends
 
     return backends.finish(_attach(arguments))
 
 
 async def _attach(arguments: argparse.Namespace) -> int:
-    url, key = await _address(arguments)
+    from glovebox.cli.backends import target_address
+
+    box = await target_address(arguments)
     problem = await attach(
-        address_of(url, arguments.session, watch=arguments.watch),
-        key,
+        address_of(box.url, arguments.session, watch=arguments.watch),
+        box.key,
         session=arguments.session,
         watch=arguments.watch,
         escape=arguments.escape,
@@ -93,16 +86,6 @@ async def _attach(arguments: argparse.Namespace) -> int:
     if problem:
         print(f"glovebox: {problem}", file=sys.stderr)
     return FAILED if problem else 0
-
-
-async def _address(arguments: argparse.Namespace) -> tuple[str, str]:
-    """The address and the key of the box."""
-    if not arguments.name:
-        return settings.client(arguments.url, arguments.session_api_key_file)
-    from glovebox.cli import backends
-
-    async with backends.box(arguments.name, arguments.backend) as (_, sandbox):
-        return sandbox.address.url, sandbox.address.key
 
 
 def _escape(text: str) -> bytes:

@@ -9,20 +9,26 @@ import sys
 from typing import TYPE_CHECKING
 
 from glovebox import logs, settings
+from glovebox.cli.action_lines import ActionLines
 from glovebox.cli.options import STARTUP_FAILED, USAGE, Commands, add_parser
 from glovebox.errors import SettingsError, StartupError
 from glovebox.settings.secrets import take_environment
 
 if TYPE_CHECKING:
     from glovebox.box.terminal.holder.launch import HolderProcess
+    from glovebox.server.logins import Logins
     from glovebox.settings import Settings
 
 EXAMPLES = """\
 examples:
   glovebox serve                                  serve the current directory on 127.0.0.1:8000
-  glovebox serve 3000 --working-dir ~/project     another port, another workspace
+  glovebox serve --port 3000 --working-dir ~/project
+                                                  another port, another workspace
   SESSION_API_KEY=$(openssl rand -hex 32) glovebox serve --host 0.0.0.0
                                                   reachable from other machines, with a key
+
+On a terminal, a link is printed that logs a web browser in, and then a line for each action: when, what, how
+long, and its exit code (--quiet: none).
 """
 
 
@@ -35,6 +41,7 @@ def add_command(commands: Commands) -> None:
         description="Serve a box: a persistent shell, files and an editor behind the OpenHands runtime API.",
         examples=EXAMPLES,
     )
+    parser.add_argument("-q", "--quiet", action="store_true", help="Print no line for each action.")
     settings.add_arguments(parser)
     parser.set_defaults(run=run)
 
@@ -54,10 +61,13 @@ def run(arguments: argparse.Namespace) -> int:
         return USAGE
     logs.configure(level=chosen.log_level, as_json=chosen.log_json, secrets=[chosen.session_api_key])
 
-    def announce(address: str, milliseconds: float, hints: list[str]) -> None:
-        if not chosen.log_json:
-            with contextlib.suppress(OSError):  # standard output may be closed
-                print(_welcome(chosen, address, milliseconds, hints), flush=True)
+    lines = ActionLines(chosen.session_api_key)
+    shows_lines = sys.stderr.isatty() and not (arguments.quiet or chosen.log_json)
+
+    def announce(address: str, milliseconds: float, hints: list[str], logins: Logins) -> None:
+        # The link is a secret, and a terminal is no log.
+        page = logins.make_path() if chosen.session_api_key and sys.stdout.isatty() else "/docs"
+        _tell(chosen, _welcome(chosen, address, milliseconds, hints, page))
 
     startup = Startup()
     try:
@@ -69,13 +79,22 @@ def run(arguments: argparse.Namespace) -> int:
                 from glovebox.server import port
                 from glovebox.server.run import serve
 
-            port.run(serve(chosen, startup, announce, listener, launched))
+            observers = (lines,) if shows_lines else ()
+            port.run(serve(chosen, startup, announce, listener, launched, observers))
     except (SettingsError, StartupError) as error:
         print(f"glovebox: {error}", file=sys.stderr)
         return STARTUP_FAILED
     except KeyboardInterrupt:
         pass
+    lines.flush()
+    _tell(chosen, f"Glovebox has stopped serving {chosen.working_dir}. Goodbye.")
     return 0
+
+
+def _tell(chosen: Settings, text: str) -> None:
+    if not chosen.log_json:
+        with contextlib.suppress(OSError):  # standard output may be closed
+            print(text, flush=True)
 
 
 def _launch_holder(chosen: Settings) -> contextlib.AbstractContextManager[HolderProcess | None]:
@@ -94,19 +113,21 @@ def _launch_holder(chosen: Settings) -> contextlib.AbstractContextManager[Holder
         return contextlib.nullcontext()
 
 
-def _welcome(chosen: Settings, address: str, milliseconds: float, hints: list[str]) -> str:
+def _welcome(chosen: Settings, address: str, milliseconds: float, hints: list[str], page: str) -> str:
     key = ' -H "X-Session-API-Key: $SESSION_API_KEY"' if chosen.session_api_key else ""
     body = '{"action": {"action": "run", "args": {"command": "echo hello"}}}'
+    own = address.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
+    once = "  (works once; another one: glovebox open)" if page != "/docs" else ""
     return "\n".join(
         [
             f"Glovebox serves {chosen.working_dir} on {address} (ready in {milliseconds:.0f} ms)",
             "",
-            "Try:",
-            f"  curl {address}/alive",
-            f"  curl {address}/execute_action{key} -H 'Content-Type: application/json' \\",
+            f"In a web browser:{once}",
+            f"  {own}{page}",
+            "Or:",
+            f"  curl {own}/execute_action{key} -H 'Content-Type: application/json' \\",
             f"       -d '{body}'",
-            f"  open {address}/docs",
-            *(f"  {hint}" for hint in hints or [f"glovebox attach --url {address}"]),
+            *(f"  {hint}" for hint in hints or [f"glovebox attach --url {own}"]),
             "",
             "Stop with Ctrl-C.",
         ]

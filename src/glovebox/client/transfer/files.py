@@ -54,15 +54,17 @@ async def copy_to(
     sandbox_dest: str,
     recursive: bool = False,
     *,
+    name: str = "",
     follow_links: bool = False,
     progress: Progress | None = None,
     limit: float = LIMIT,
 ) -> None:
     """Put a file, or with `recursive` a directory, into a directory of the box.
 
-    A directory appears under its own name, with its empty directories and what is executable. A relative
-    destination is below the workspace. A zip archive that is sent as a file is unpacked by the box. Links
-    are sent as what they lead to, those that lead out of the directory only with `follow_links`.
+    It appears under its own name or the given one; a directory with its empty directories and what is
+    executable. A relative destination is below the workspace. A zip archive that is sent as a file is
+    unpacked by the box. Links are sent as what they lead to, those that lead out of the directory only with
+    `follow_links`.
 
     Raises:
         FileNotFoundError: the source is not there.
@@ -71,7 +73,9 @@ async def copy_to(
     source = Path(host_src)
     if not await asyncio.to_thread(source.exists):
         raise FileNotFoundError(f"Source file {host_src} does not exist")
-    items = await asyncio.to_thread(collect, source, recursive=recursive, follow_links=follow_links)
+    items = await asyncio.to_thread(
+        collect, source, name=name, recursive=recursive, follow_links=follow_links
+    )
     total = sum(item.size for item in items)
     content = ((piece, len(piece)) for piece in read_file(items[0]))
     sent = _Sent(pack(items) if recursive else content, total, progress)
@@ -91,7 +95,7 @@ async def copy_to(
         raise
 
 
-def collect(source: Path, *, recursive: bool, follow_links: bool = False) -> list[TreeItem]:
+def collect(source: Path, *, recursive: bool, name: str = "", follow_links: bool = False) -> list[TreeItem]:
     """A file, or a directory and everything below it, named from its parent directory on. Blocks.
 
     A link is what it leads to, if that is within the directory; one that leads out of it is only followed if
@@ -100,7 +104,7 @@ def collect(source: Path, *, recursive: bool, follow_links: bool = False) -> lis
     Raises:
         TransferError: something may not be read, or is a directory although not `recursive`.
     """
-    name = Path(os.path.abspath(source)).name
+    name = name or Path(os.path.abspath(source)).name
     top = TreeItem(str(source), name, os.stat(source))
     if not top.is_directory:
         return [top]

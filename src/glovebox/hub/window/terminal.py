@@ -13,7 +13,7 @@ from glovebox.box.terminal.sessions import MAIN, STATIC, SessionTable, check_nam
 from glovebox.box.terminal.survival.journal import Journal
 from glovebox.box.threads import Threads
 from glovebox.errors import BadSession, SessionExists
-from glovebox.hub.window.shell import MemoryLog, WindowShell
+from glovebox.hub.window.shell import NO_SIZE, MemoryLog, WindowShell
 from glovebox.hub.window_client import Hands
 from glovebox.protocol.actions import CmdRunAction
 from glovebox.protocol.observations import CmdOutputObservation, ErrorObservation
@@ -75,13 +75,20 @@ class WindowTerminal(SessionTable[WindowShell]):
     def session(self, name: str) -> WindowSession:
         return self._named(MAIN) if name == MAIN else super().session(name)
 
-    async def create(self, name: str, *, cwd: str | None = None) -> SessionInfo:
-        """Add a session; its terminal is opened with its first command.
-
-        Raises:
-            SessionExists: the name is taken.
-            BadSession: no session can have that name.
-        """
+    async def create(
+        self,
+        name: str,
+        *,
+        cwd: str | None = None,
+        rows: int | None = None,
+        columns: int | None = None,
+        limits: Limits | None = None,
+    ) -> SessionInfo:
+        """Add a session; its terminal is opened with its first command."""
+        if rows is not None or columns is not None:
+            raise BadSession(NO_SIZE)
+        if limits is not None:
+            raise BadSession("A terminal in VS Code cannot be limited: it is its user's. Leave limits out.")
         if name in self._sessions:
             raise SessionExists(f"There is a session {name!r} already.")
         return self._named(name, cwd).info()

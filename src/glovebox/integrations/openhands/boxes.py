@@ -30,8 +30,8 @@ class ConversationBox:
     ports: Ports
 
 
-async def open_backend(settings: HostSettings, warn: Callable[[str], None]) -> Backend:
-    """The backend of GLOVEBOX_BACKEND, else containers if an engine answers, else processes.
+async def open_backend(settings: HostSettings, report: ProgressReport) -> Backend:
+    """The backend of GLOVEBOX_BACKEND, else containers if an engine answers, else isolated processes.
 
     Raises:
         NoSuchBackend: there is none of that name.
@@ -40,16 +40,10 @@ async def open_backend(settings: HostSettings, warn: Callable[[str], None]) -> B
     if settings.backend:
         return registry.open_backend(settings.backend, settings)
     try:
-        backend, reason = await registry.open_default(settings)
+        return await registry.open_default(settings, report, with_image=False)
     except BackendError as error:
         # A user who has containers must not lose them because a library is missing.
-        raise BackendError(f"{error} Or set GLOVEBOX_BACKEND=process, which is NO SANDBOX.") from error
-    if reason is not None:
-        warn(
-            "No container engine answers, so commands run as processes of this machine, with the rights of "
-            f"this user and NO SANDBOX. GLOVEBOX_BACKEND=process says that this is meant. ({reason})"
-        )
-    return backend
+        raise BackendError(f"{error} Or set GLOVEBOX_BACKEND=process.") from error
 
 
 async def acquire(

@@ -84,14 +84,15 @@ class GloveboxRuntime(ActionExecutionClient):  # type: ignore[misc] # OpenHands 
             unfinished.pop_all()
 
     async def _acquire(self) -> ConversationBox:
-        backend = await boxes.open_backend(self._settings, lambda text: self.log("warning", text))
+        report = _Report(self)
+        backend = await boxes.open_backend(self._settings, report)
         async with AsyncExitStack() as unfinished:
             unfinished.push_async_callback(backend.close)
             held = await boxes.acquire(
                 backend,
                 lambda: self._spec(backend.name),
                 box_name(self.sid),
-                _Report(self),
+                report,
                 attach=self.attach_to_existing,
             )
             unfinished.pop_all()
@@ -256,6 +257,8 @@ class _Report:
         self._runtime = runtime
 
     def status(self, status: Status, message: str = "", level: Level = "info") -> None:
+        if level == "warning":
+            self._runtime.log("warning", message)
         self._runtime.set_runtime_status(RuntimeStatus(status.value), message, level)
 
     def progress(self, step: str, done: int, total: int | None) -> None:

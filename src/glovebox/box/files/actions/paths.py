@@ -83,11 +83,11 @@ class PathActions:
                 target = os.path.join(target, os.path.basename(source))
             elif action.destination.endswith("/") and kind != "directory":
                 raise no_directory(target)
-            await self._check_places(source, target, kind)
+            await check_places(self._files, source, target, kind)
             try:
                 await self._files.move(source, target, overwrite=action.overwrite)
             except OSError as error:
-                raise _move_refusal(error, source, target, action.overwrite) from error
+                raise move_refusal(error, source, target, action.overwrite) from error
             content = f"Moved {shown(source)} to {shown(target)}."
             return MoveObservation(content=content, source=shown(source), destination=shown(target))
 
@@ -133,26 +133,30 @@ class PathActions:
         except OSError:
             return False
 
-    async def _check_places(self, source: str, target: str, kind: PathKind) -> None:
-        if source == "/":
-            raise FileActionError(
-                "protected_path", "The root directory cannot be moved. Give a path below it."
-            )
-        (parent, name), (above, former) = os.path.split(target), os.path.split(source)
-        parent = await self._files.real(parent)
-        if (await self._files.real(above), former) == (parent, name):
-            raise FileActionError(
-                "invalid_argument", f"{shown(source)} and the destination are the same. Choose another."
-            )
-        real = await self._files.real(source)
-        if kind == "directory" and os.path.commonpath([real, parent]) == real:
-            raise FileActionError(
-                "invalid_argument",
-                f"{shown(source)} cannot be moved into itself. Choose another destination.",
-            )
+
+async def check_places(files: Files, source: str, target: str, kind: PathKind) -> None:
+    """That a path can be moved to another.
+
+    Raises:
+        FileActionError: it is the root, the same path, or a directory above the other.
+    """
+    if source == "/":
+        raise FileActionError("protected_path", "The root directory cannot be moved. Give a path below it.")
+    (parent, name), (above, former) = os.path.split(target), os.path.split(source)
+    parent = await files.real(parent)
+    if (await files.real(above), former) == (parent, name):
+        raise FileActionError(
+            "invalid_argument", f"{shown(source)} and the destination are the same. Choose another."
+        )
+    real = await files.real(source)
+    if kind == "directory" and os.path.commonpath([real, parent]) == real:
+        raise FileActionError(
+            "invalid_argument",
+            f"{shown(source)} cannot be moved into itself. Choose another destination.",
+        )
 
 
-def _move_refusal(error: OSError, source: str, target: str, overwrite: bool) -> FileActionError:
+def move_refusal(error: OSError, source: str, target: str, overwrite: bool) -> FileActionError:
     """The answer to a failed move, which may be about either of the two paths."""
     where = shown(target)
     if error.errno in (errno.EEXIST, errno.ENOTEMPTY) and overwrite:

@@ -29,6 +29,7 @@ import stat
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
+from typing import Protocol
 
 from glovebox.box.credentials import own_rights
 
@@ -45,7 +46,7 @@ _AT_FDCWD = -100
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
 
 #: Errors after which overwriting the file in place may still work.
-_NO_REPLACEMENT = frozenset(
+NO_REPLACEMENT = frozenset(
     {
         errno.EACCES,
         errno.EPERM,
@@ -58,7 +59,7 @@ _NO_REPLACEMENT = frozenset(
     }
 )
 #: Errors of systems and file systems on which two paths cannot change places.
-_NO_EXCHANGE = frozenset({errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOENT})
+NO_EXCHANGE = frozenset({errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOENT})
 #: Errors of file systems without hard links.
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
 
@@ -104,12 +105,12 @@ def rewrite(
 
 def _replaced(path: str, content: Iterable[bytes], real: str, status: os.stat_result) -> bool:
     """Let a finished file take the place of `path`; False if that has to be overwritten instead."""
-    if status.st_nlink > 1 or not _may_write(real):
+    if status.st_nlink > 1 or not may_write(real):
         return False
     try:
         _swap(real, content, status)
     except OSError as error:
-        if error.errno not in _NO_REPLACEMENT:
+        if error.errno not in NO_REPLACEMENT:
             raise _named(error, path) from None
         return False
     return True
@@ -155,14 +156,14 @@ def _swap(real: str, content: Iterable[bytes], status: os.stat_result) -> None:
         try:
             for piece in content:
                 write_all(fd, piece)
-            _take_after(fd, real, status)
+            take_after(fd, real, status)
         finally:
             os.close(fd)
-        _put_in_place(temporary, real)
+        put_in_place(temporary, real)
 
 
-def _put_in_place(temporary: str, real: str) -> None:
-    """Let a finished file take the place of another, in one step.
+def put_in_place(temporary: str, real: str, directory: int | None = None) -> None:
+    """Let a finished file take the place of another, in one step; paths may start at an open directory.
 
     The two change places and the old one is removed: renaming over a file makes ext4 write the new one to
     the disk at once, which takes several times as long as all the rest.
@@ -170,14 +171,14 @@ def _put_in_place(temporary: str, real: str) -> None:
     exchange = renameat2()
     if exchange is not None:
         try:
-            exchange(temporary, real, EXCHANGE)
+            exchange(temporary, real, EXCHANGE, directory)
         except OSError as error:
-            if error.errno not in _NO_EXCHANGE:
+            if error.errno not in NO_EXCHANGE:
                 raise
         else:
-            os.unlink(temporary)
+            os.unlink(temporary, dir_fd=directory)
             return
-    os.rename(temporary, real)
+    os.rename(temporary, real, src_dir_fd=directory, dst_dir_fd=directory)
 
 
 def _overwrite(path: str, content: Iterable[bytes], previous: Iterable[bytes]) -> None:
@@ -233,7 +234,7 @@ def write_all(fd: int, data: bytes) -> None:
             written += os.write(fd, rest[written:])
 
 
-def _take_after(fd: int, real: str, status: os.stat_result) -> None:
+def take_after(fd: int, real: str, status: os.stat_result) -> None:
     """Give a temporary file what the file it replaces has beside its content."""
     made = os.fstat(fd)
     if (made.st_uid, made.st_gid) != (status.st_uid, status.st_gid):
@@ -284,7 +285,8 @@ def _link(temporary: str, real: str) -> bool:
     return True
 
 
-def _may_write(path: str) -> bool:
+def may_write(path: str) -> bool:
+    """Whether the calling thread may write the file."""
     return os.access(path, os.W_OK, effective_ids=os.access in os.supports_effective_ids)
 
 
@@ -300,9 +302,15 @@ def pieces(file: int, start: int, end: int) -> Iterator[bytes]:
         start += len(piece)
 
 
+class Rename(Protocol):
+    """Renames with one of the flags above; relative paths start at `directory`, if that is given."""
+
+    def __call__(self, source: str, target: str, flag: int, directory: int | None = None) -> None: ...
+
+
 @functools.cache
-def renameat2() -> Callable[[str, str, int], None] | None:
-    """The system call as `rename(source, target, flag)`; None where the C library does not have it."""
+def renameat2() -> Rename | None:
+    """The system call; None where the C library does not have it."""
     import ctypes
 
     try:
@@ -311,8 +319,9 @@ def renameat2() -> Callable[[str, str, int], None] | None:
         return None
     call.argtypes = [ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_uint]
 
-    def rename(source: str, target: str, flag: int) -> None:
-        if call(_AT_FDCWD, os.fsencode(source), _AT_FDCWD, os.fsencode(target), flag):
+    def rename(source: str, target: str, flag: int, directory: int | None = None) -> None:
+        start = _AT_FDCWD if directory is None else directory
+        if call(start, os.fsencode(source), start, os.fsencode(target), flag):
             number = ctypes.get_errno()
             raise OSError(number, os.strerror(number), source, None, target)
 

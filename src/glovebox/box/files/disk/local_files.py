@@ -8,7 +8,7 @@ import os
 import stat
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
 
@@ -127,7 +127,8 @@ class LocalFiles:
     def __init__(self, threads: Threads | None = None, *, owner: int | None = None) -> None:
         self._threads = threads
         self._owner = owner
-        self._locks = PathLocks()
+        #: Whoever changes a file otherwise holds the lock of its real path.
+        self.locks = PathLocks()
         #: The real paths of those that are locked.
         self._real: dict[str, str] = {}
 
@@ -141,7 +142,7 @@ class LocalFiles:
     @contextlib.asynccontextmanager
     async def lock(self, path: str) -> AsyncIterator[None]:
         real = os.path.realpath(path)
-        with self._locks.hold(real):
+        with self.locks.hold(real):
             self._real[path] = real
             try:
                 yield
@@ -156,6 +157,7 @@ class LocalFiles:
         import grp
         import pwd
 
+        from glovebox.box.files.disk.listing import account_name
         from glovebox.protocol.files import StatObservation
 
         try:
@@ -173,7 +175,8 @@ class LocalFiles:
             raise refusal(error, path) from error
         kind = _TYPES.get(stat.S_IFMT(status.st_mode), "file")
         mode = f"{stat.S_IMODE(status.st_mode):04o}"
-        owner, group = _name(pwd.getpwuid, status.st_uid), _name(grp.getgrgid, status.st_gid)
+        owner = account_name(pwd.getpwuid, status.st_uid)
+        group = account_name(grp.getgrgid, status.st_gid)
         when = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(status.st_mtime))
         leads = f" to {target}" if target is not None else ""
         return StatObservation(
@@ -309,10 +312,3 @@ class PathLocks:
 
     def __len__(self) -> int:
         return len(self._table)
-
-
-def _name(account: Callable[[int], Sequence[Any]], number: int) -> str | None:
-    try:
-        return str(account(number)[0])
-    except KeyError:
-        return None

@@ -60,6 +60,10 @@ _SENTENCES: dict[int, tuple[str, str]] = {
     ),
     errno.ENAMETOOLONG: ("name_too_long", "{path} is too long, or one of its names is. Shorten it."),
     errno.EBUSY: ("busy", "{path} is in use by the system, as a mount point for example. Unmount it first."),
+    errno.ENXIO: (
+        "not_a_file",
+        "{path} is a socket, or a device that is not there. Give the path of a file.",
+    ),
     errno.ETXTBSY: ("busy", "{path} is a program that is running. Stop it first."),
 }
 

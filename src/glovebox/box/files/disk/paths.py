@@ -139,8 +139,8 @@ def _copy(source: str, target: str) -> None:
     shutil.copystat(source, target, follow_symlinks=False)
 
 
-def delete(path: str, cwd: str, *, recursive: bool) -> int:
-    """Delete a file, a link, or a directory; returns how many entries that were.
+def delete(path: str, cwd: str | None, *, recursive: bool) -> int:
+    """Delete a file, a link, or a directory that is not above `cwd`; returns how many entries that were.
 
     Raises:
         FileActionError: it is missing, protected, not empty, or cannot be deleted.
@@ -152,7 +152,7 @@ def delete(path: str, cwd: str, *, recursive: bool) -> int:
             os.unlink(path)
             return 1
         real = os.path.realpath(path)
-        if os.path.commonpath([real, os.path.realpath(cwd)]) == real:
+        if cwd is not None and os.path.commonpath([real, os.path.realpath(cwd)]) == real:
             raise shell_inside(path)
         if recursive:
             return remove_tree(path)

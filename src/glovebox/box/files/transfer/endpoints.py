@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import math
 import os
 from collections.abc import AsyncGenerator
 from typing import Any
-from urllib.parse import quote
 
 import msgspec
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
 
 from glovebox.archives.zip_records import UnpackLimits
+from glovebox.box.files.transfer.download import Download, attachment
 from glovebox.box.files.transfer.uploads import FileParts, Piece, Upload
 from glovebox.box.files.transfer.zip_stream import ZipStream, open_archive
 from glovebox.box.threads import Threads
-from glovebox.errors import GloveboxError, RequestError, TooDeep, TooLarge, TransferError
+from glovebox.errors import RequestError, TooDeep, TooLarge, TransferError
 from glovebox.http.endpoints import FAILED, INVALID, UNEXPECTED, Endpoint, Parameter, Reply
 from glovebox.http.requests import NOT_BOOLEAN, boolean, decode_json
 from glovebox.http.responses import (
@@ -31,11 +29,8 @@ from glovebox.http.responses import (
     refused,
     unexpected,
 )
-from glovebox.http.sse import disconnected
 from glovebox.json_codec import convert
 from glovebox.settings import Settings
-
-log = logging.getLogger(__name__)
 
 #: Bytes gathered before they are written: one change of thread for many small reads.
 _BATCH = 1 << 20
@@ -147,7 +142,9 @@ class Transfer:
         except OSError as error:
             return error_response(500, TransferError(str(error)))
         pieces = _pieces(archive, self._threads)
-        return ArchiveResponse(pieces, os.path.basename(path) + ".zip", archive.size)
+        name = attachment(os.path.basename(path) + ".zip")
+        headers = {"Content-Disposition": name, "Content-Length": str(archive.size)}
+        return Download(pieces, headers, media_type="application/zip")
 
     async def list_files(self, request: Request) -> Response:
         """The names in a directory."""
@@ -168,47 +165,6 @@ async def _pieces(archive: ZipStream, threads: Threads) -> AsyncGenerator[bytes,
             yield piece
     finally:
         archive.close()
-
-
-class ArchiveResponse(Response):
-    """An archive that is made as fast as it is sent.
-
-    If it cannot be finished, or not with the announced `size`, the connection is cut: the reader notices.
-    """
-
-    media_type = "application/zip"
-
-    def __init__(self, pieces: AsyncGenerator[bytes, None], filename: str, size: int | None = None) -> None:
-        self._pieces = pieces
-        self.status_code = 200
-        self.background = None
-        length = {} if size is None else {"Content-Length": str(size)}
-        self.init_headers({"Content-Disposition": _attachment(filename), **length})
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
-        gone = asyncio.ensure_future(disconnected(receive))
-        try:
-            async with contextlib.aclosing(self._pieces) as pieces:
-                if scope["method"] != "HEAD":
-                    async for piece in pieces:
-                        if gone.done():
-                            return
-                        await send({"type": "http.response.body", "body": piece, "more_body": True})
-            await send({"type": "http.response.body", "body": b""})
-        except GloveboxError as error:
-            # Returning without the rest makes the server close the connection.
-            log.warning("A download was broken off: %s", error)
-        finally:
-            gone.cancel()
-
-
-def _attachment(filename: str) -> str:
-    """A Content-Disposition that offers a file name, in the long form where the short one cannot say it."""
-    quoted = quote(filename)
-    if quoted == filename:
-        return f'attachment; filename="{filename}"'
-    return f"attachment; filename*=utf-8''{quoted}"
 
 
 def _archive_of(path: str) -> ZipStream:
@@ -304,7 +260,7 @@ def transfer_endpoints(settings: Settings, threads: Threads) -> list[Endpoint]:
             ),
             body={"type": "object", "required": ["file"],
                   "properties": {"file": {"type": "string", "format": "binary"}}},
-            body_media_type="multipart/form-data",
+            body_media_type="multipart/form-data", streamed=True,
         ),
         Endpoint(
             "GET", "/download_files", transfer.download, "A directory, or one file, as a zip",

@@ -180,7 +180,7 @@ class Workspace:
             real = os.path.realpath(path, strict=True)
             mode = os.stat(real).st_mode
             if stat.S_ISDIR(mode):
-                return _listing(real), "inode/directory"
+                return self._listing(real, uri), "inode/directory"
             if not stat.S_ISREG(mode):
                 kind = _KINDS.get(stat.S_IFMT(mode), "neither a file nor a directory")
                 raise Unreadable(f"{uri} is {kind}, which cannot be read as a resource.")
@@ -198,13 +198,9 @@ class Workspace:
         return data, media_type or "application/octet-stream"
 
     def _content(self, real: str, uri: str) -> bytes:
-        # The file may have been replaced since the check: nothing here waits or follows a link.
-        descriptor = os.open(real, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW)
-        with open(descriptor, "rb") as file:
-            seen = os.fstat(descriptor)
-            if not stat.S_ISREG(seen.st_mode) or not _below(
-                _real_path(descriptor, real), os.path.realpath(self._root)
-            ):
+        with open(self._open(real, uri), "rb") as file:
+            seen = os.fstat(file.fileno())
+            if not stat.S_ISREG(seen.st_mode):
                 raise Unreadable(f"{uri} was replaced while it was read.")
             data = file.read(LARGEST + 1) if seen.st_size <= LARGEST else b""
         if seen.st_size > LARGEST or len(data) > LARGEST:
@@ -213,6 +209,30 @@ class Workspace:
                 "Use a tool to read parts of it."
             )
         return data
+
+    def _listing(self, real: str, uri: str) -> str:
+        """The names in a directory, one per line; directories end with a slash."""
+        descriptor = self._open(real, uri, os.O_DIRECTORY)
+        try:
+            with os.scandir(descriptor) as entries:
+                names = sorted(
+                    os.fsencode(entry.name).decode("utf-8", "replace") + ("/" if entry.is_dir() else "")
+                    for entry in entries
+                )
+        finally:
+            os.close(descriptor)
+        shown = names[:MOST_NAMES]
+        if len(names) > len(shown):
+            shown.append(f"[{len(names) - len(shown):,} more]")
+        return "".join(f"{name}\n" for name in shown)
+
+    def _open(self, real: str, uri: str, flags: int = 0) -> int:
+        """Open a path that was checked, and check where it leads now: it may have been replaced."""
+        descriptor = os.open(real, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW | flags)
+        if _below(_real_path(descriptor, real), os.path.realpath(self._root)):
+            return descriptor
+        os.close(descriptor)
+        raise Unreadable(f"{uri} was replaced while it was read.")
 
 
 def _path(uri: str) -> str:
@@ -240,19 +260,6 @@ def _real_path(descriptor: int, otherwise: str) -> str:
         return os.readlink(f"/proc/self/fd/{descriptor}")
     except OSError:
         return otherwise
-
-
-def _listing(path: str) -> str:
-    """The names in a directory, one per line; directories end with a slash."""
-    with os.scandir(path) as entries:
-        names = sorted(
-            os.fsencode(entry.name).decode("utf-8", "replace") + ("/" if entry.is_dir() else "")
-            for entry in entries
-        )
-    shown = names[:MOST_NAMES]
-    if len(names) > len(shown):
-        shown.append(f"[{len(names) - len(shown):,} more]")
-    return "".join(f"{name}\n" for name in shown)
 
 
 def valid(text: str) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from starlette.requests import Request
 from starlette.responses import Response
 
+from glovebox.box.machine import Shell
 from glovebox.box.terminal.endpoints.commands import SignalRequest
-from glovebox.box.terminal.manager import Terminal
+from glovebox.box.terminal.sessions import SessionTable
 from glovebox.http import requests
 from glovebox.http.endpoints import Endpoint, Parameter, Reply
 from glovebox.http.responses import ErrorBody, json_response
@@ -33,10 +34,13 @@ class Size(Message, forbid_unknown_fields=True):
     columns: int
 
 
-class SessionEndpoints:
+ShellT = TypeVar("ShellT", bound=Shell)
+
+
+class SessionEndpoints(Generic[ShellT]):
     """The endpoints."""
 
-    def __init__(self, terminal: Terminal) -> None:
+    def __init__(self, terminal: SessionTable[ShellT]) -> None:
         self._terminal = terminal
 
     async def all(self, request: Request) -> Response:
@@ -72,7 +76,7 @@ class SessionEndpoints:
         return json_response(session.info())
 
 
-def session_endpoints(terminal: Terminal) -> list[Endpoint]:
+def session_endpoints(terminal: SessionTable[ShellT]) -> list[Endpoint]:
     """What is served of sessions."""
     own = SessionEndpoints(terminal)
     text: dict[str, Any] = {"type": "string"}

@@ -45,13 +45,14 @@ async def _examine(arguments: argparse.Namespace) -> int:
     from glovebox.cli.commands.doctor import backends, machine, programs
     from glovebox.cli.commands.doctor.report import Area, Finding, as_text
     from glovebox.client import registry
+    from glovebox.client.backend import Silent
     from glovebox.settings import host
 
     settings = host.load()
     if name := arguments.backend or settings.backend:
         name, settings = registry.resolve(name, settings)
     else:
-        backend, _ = await registry.open_default(settings)
+        backend = await registry.open_default(settings, Silent(), with_image=False)
         await backend.close()
         name = backend.name
     findings: list[Finding] = []

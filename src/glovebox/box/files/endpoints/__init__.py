@@ -1,0 +1,1 @@
+"""`/files`: bytes, directories, archives and changes of files over HTTP."""
