@@ -191,9 +191,9 @@ async def test_hooks_of_the_user_run_at_every_prompt_of_a_person(shell: Console)
     session.take(person := object())
     log = shell.workspace.parent / "home" / "log"
     session.shell.type(b"true\r")
-    await eventually(lambda: log.read_text() == "x\n", "the hook")
+    await until(lambda: log.read_text() == "x\n", "the hook")
     session.shell.type(b"true\r")
-    await eventually(lambda: log.read_text() == "x\nx\n", "the hook again")
+    await until(lambda: log.read_text() == "x\nx\n", "the hook again")
     session.release(person)
     assert await shell.output("cat ~/log") == "x\nx"
 

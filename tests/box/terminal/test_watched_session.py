@@ -10,8 +10,9 @@ import pytest
 
 from glovebox.box.terminal.output.rendering import end_column, render
 from glovebox.box.terminal.shell.integration import without_typed_line
-from tests.box.terminal.console import Console, console, eventually
+from tests.box.terminal.console import Console, console
 from tests.box.terminal.test_native_command import command
+from tests.support.waiting import until
 
 
 async def screen(shell: Console, *, width: int) -> list[str]:
@@ -21,7 +22,7 @@ async def screen(shell: Console, *, width: int) -> list[str]:
     def lines() -> list[str]:
         return render(terminal.log.fetch(0, 1 << 20), rows=1000, columns=width)
 
-    await eventually(lambda: lines()[-1].endswith((" $", " #")), "the prompt")
+    await until(lambda: lines()[-1].endswith((" $", " #")), "the prompt")
     return lines()
 
 
@@ -57,7 +58,7 @@ async def test_a_line_that_wraps_is_replaced_too(tmp_path: Path, columns: int) -
             done = subprocess.run(capture, capture_output=True, text=True, check=True)
             return "\n".join(line.rstrip() for line in done.stdout.rstrip().split("\n"))
 
-        await eventually(lambda: shown().endswith(("/usr/lib #", "/usr/lib $")), "the prompt")
+        await until(lambda: shown().endswith(("/usr/lib #", "/usr/lib $")), "the prompt")
         assert "__gb" not in shown()
         assert shown().count("echo out\nout\n") == 4
         seen = without_typed_line(session.shell.log.fetch(0, 1 << 20))
@@ -69,7 +70,7 @@ async def test_output_of_a_job_at_the_prompt_stays(shell: Console) -> None:
     await command(shell, "(until [ -e flag ]; do sleep 0.01; done; printf 'from the job') &")
     (shell.workspace / "flag").touch()
     terminal = shell.terminal.session("main").shell
-    await eventually(lambda: terminal.log.fetch(0, 1 << 20).endswith(b"from the job"), "the job")
+    await until(lambda: terminal.log.fetch(0, 1 << 20).endswith(b"from the job"), "the job")
     await command(shell, "echo next")
     seen = "\n".join(await screen(shell, width=terminal.terminal.columns))
     assert "from the jobecho next\nnext" in seen
