@@ -28,6 +28,7 @@ from glovebox.settings.declaration import (
     given,
     is_loopback,
     options_of,
+    parse_columns,
     parse_count,
     parse_port,
     parse_seconds,
@@ -152,6 +153,10 @@ class Settings:
     terminal: str = setting(
         "pty", parse=parse_terminal, metavar="KIND",
         help="What holds the shells: pty, or tmux, so that people can use tmux attach.",
+    )  # fmt: skip
+    terminal_columns: int = setting(
+        120, parse=parse_columns,
+        help="How wide the terminal of a command is; that of the contract's run is 1000 wide.",
     )  # fmt: skip
     state_dir: str = setting(
         "", metavar="DIR",

@@ -76,6 +76,7 @@ class Terminal(SessionTable[BashShell]):
         launched: Launched | None = None,
         rows: int = ROWS,
         columns: int = COLUMNS,
+        own_columns: int = 120,
         term: str = "tmux-256color",
     ) -> None:
         super().__init__(
@@ -94,6 +95,7 @@ class Terminal(SessionTable[BashShell]):
         self._kind = kind
         self._launched = launched
         self._size = (rows, columns)
+        self._own_columns = own_columns
         self._account: Account | None = None
         self._state: StateDirectory | None = None
         self._holder: HolderClient | None = None
@@ -348,6 +350,7 @@ class Terminal(SessionTable[BashShell]):
             threads=self._threads,
             events=self._events,
             journal=lines,
+            columns=self._own_columns,
         )
         session = self._make_session(
             opened.name, shell, cwd=opened.cwd, created=opened.created, journal=lines
