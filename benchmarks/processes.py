@@ -197,7 +197,7 @@ def pss(processes: Iterable[psutil.Process]) -> float:
 
 
 class PeakGrowth:
-    """How far the resident memory of some processes rose above where it stood, without those born meanwhile."""
+    """How far the resident memory of some processes rose above where it stood; not of those born later."""
 
     def __init__(self, processes: Iterable[psutil.Process]) -> None:
         self._before: dict[int, int] = {}
