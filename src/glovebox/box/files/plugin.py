@@ -29,7 +29,9 @@ class FilesPlugin(Plugin):
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         settings, shell, threads = context.settings, context.shell, context.user_threads
-        files = self._files = LocalFiles(threads, owner=context.services.user_id)
+        files = self._files = LocalFiles(
+            threads, owner=context.services.user_id, reads_memory=context.services.identity is None
+        )
         self._content = FileActions(
             files,
             shell=shell,

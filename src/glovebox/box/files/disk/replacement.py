@@ -67,7 +67,7 @@ class Replacement(Releasable):
         self._owner = owner
         self._directory = self._fd = -1
         self._name = ""
-        self._real = os.path.realpath(path)
+        self._real = atomic.real_path(path)
         old = self._checked()
         if parents:
             os.makedirs(os.path.dirname(self._real), exist_ok=True)
