@@ -6,6 +6,7 @@ import contextlib
 import errno
 import os
 import stat
+import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
@@ -159,7 +160,7 @@ class LocalFiles:
         #: The real paths of those that are locked.
         self._real: dict[str, str] = {}
         #: How often the event loop still tries to read a file by itself, which fails where it would wait.
-        self._tries_left = _TRIES if reads_memory else 0
+        self._tries_left = _TRIES if reads_memory and sys.platform == "linux" else 0
         self._loop_thread = 0
 
     async def run(self, work: Callable[P, Coroutine[Any, Any, T]], *args: P.args, **kwargs: P.kwargs) -> T:
