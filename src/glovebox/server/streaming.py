@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -54,12 +54,20 @@ class ExecuteActionStream:
             running, answer = self._executions.begin(asked)
         except KeyReused as error:
             return action_failed(error)
-        return Stream(_messages(self._box, running, answer, asked.details))
+
+        def last(result: ActionAnswer) -> bytes:
+            return message("observation", result.encode(details=asked.details))
+
+        return Stream(action_messages(self._box, running, answer, last))
 
 
-async def _messages(
-    box: Box, running: Running, answer: asyncio.Future[ActionAnswer], details: bool
+async def action_messages(
+    box: Box,
+    running: Running,
+    answer: asyncio.Future[ActionAnswer],
+    last: Callable[[ActionAnswer], bytes],
 ) -> AsyncGenerator[bytes, None]:
+    """The events of an action as messages, and `last` of its answer, unless it failed."""
     follower = _Follower(box, running)
     events = box.executor.events
     started = False
@@ -81,7 +89,7 @@ async def _messages(
         failure = Failure(status=result.status, code=result.code, detail=detail, request_id=request_id)
         yield message("error", failure)
     else:
-        yield message("observation", result.encode(details=details))
+        yield last(result)
 
 
 class _Follower:

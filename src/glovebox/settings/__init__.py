@@ -48,7 +48,7 @@ def parse_vscode_port(text: str) -> int:
 
 
 def parse_terminal(text: str) -> str:
-    """What holds the shells."""
+    """The kind of terminal that holds the shells: `pty` or `tmux`."""
     if text not in ("pty", "tmux"):
         raise ValueError(f"{text!r} is neither pty nor tmux")
     return text
@@ -169,6 +169,18 @@ class Settings:
     terminal_log_size: int = setting(
         1 << 30, parse=parse_size,
         help="How much raw output is kept on disk for each session, for example 100M; the oldest goes first.",
+    )  # fmt: skip
+    process_log_size: int = setting(
+        1 << 30, parse=parse_size,
+        help="How much of each stream of a process is kept on disk, for example 100M; the oldest goes first.",
+    )  # fmt: skip
+    process_history: int = setting(
+        1_000, parse=parse_count, metavar="NUMBER",
+        help="How many processes are remembered after their end, with their output.",
+    )  # fmt: skip
+    process_history_size: int = setting(
+        4 << 30, parse=parse_size,
+        help="How much output of processes that have ended is kept in all; the first that ended goes first.",
     )  # fmt: skip
     max_upload_size: int = setting(
         16 << 30, parse=parse_size,
