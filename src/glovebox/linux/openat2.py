@@ -1,4 +1,4 @@
-"""The system call `openat2`, which says how the path is to be walked."""
+"""The system call `openat2`, which restricts how a path is walked."""
 
 from __future__ import annotations
 

@@ -304,14 +304,14 @@ def pieces(file: int, start: int, end: int) -> Iterator[bytes]:
         start += len(piece)
 
 
-class Rename(Protocol):
+class RenameCall(Protocol):
     """Renames with one of the flags above; relative paths start at `directory`, if that is given."""
 
     def __call__(self, source: str, target: str, flag: int, directory: int | None = None) -> None: ...
 
 
 @functools.cache
-def renameat2() -> Rename | None:
+def renameat2() -> RenameCall | None:
     """The system call; None where the C library does not have it."""
     import ctypes
 

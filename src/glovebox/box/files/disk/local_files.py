@@ -155,7 +155,7 @@ class LocalFiles:
     ) -> None:
         self._threads = threads
         self._owner = owner
-        #: Whoever changes a file otherwise holds the lock of its real path.
+        #: Other code that changes a file holds the lock of its real path.
         self.locks = PathLocks()
         #: The real paths of those that are locked.
         self._real: dict[str, str] = {}
@@ -201,7 +201,7 @@ class LocalFiles:
         import grp
         import pwd
 
-        from glovebox.box.files.disk.listing import account_name
+        from glovebox.box.files.disk.metadata import account_name
         from glovebox.protocol.files import StatObservation
 
         try:
