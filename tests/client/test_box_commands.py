@@ -135,7 +135,25 @@ def test_a_started_command_is_followed_signalled_and_killed(used: Box) -> None:
     job.kill()  # once more does nothing
     endless = used.start("while true; do sleep 0.1; done")
     endless.kill()
+    assert (endless.wait().ended, endless.result().exit_code) == (True, -1)
     assert endless.session not in {session.name for session in used.sessions.list()}
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "while true; do sleep 0.1; done",
+        "trap '' INT; sleep 600",
+        "bash -c \"trap '' INT; while true; do sleep 0.1; done\"",
+    ],
+)
+def test_a_command_of_a_shared_session_is_killed_and_the_session_goes_on(used: Box, script: str) -> None:
+    with pytest.raises(CommandTimeout) as late:
+        used.run(script, timeout=0.2)
+    late.value.command.kill()
+    assert late.value.command.wait().ended
+    assert used.run("echo next").output.strip() == "next"
+    used.run("trap - INT")
 
 
 def test_the_end_of_a_block_kills_what_waits_serves_or_failed(used: Box) -> None:
