@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,9 +17,9 @@ from glovebox.errors import (
     PortClosed,
     SessionBusy,
 )
-from tests.client.support import OneBox, cutter
+from tests.client.support import OneBox, cutter, served
 from tests.support.running import RunningBox
-from tests.support.waiting import LIMIT, wait_until
+from tests.support.waiting import LIMIT, until, wait_until
 
 
 @pytest.fixture
@@ -206,3 +207,29 @@ async def test_a_broken_connection_loses_and_repeats_nothing(box: RunningBox, tm
                     proxy.cut()
                     go.touch()
         assert text.split() == [*map(str, range(1, 20001)), "end"]
+
+
+async def test_a_box_that_is_killed_and_started_again_loses_and_repeats_nothing(tmp_path: Path) -> None:
+    state, runs, go = tmp_path / "state", tmp_path / "runs", tmp_path / "go"
+    script = f"echo run >> {runs}; seq 1 5000; until [ -e {go} ]; do sleep 0.05; done; echo end; exit 7"
+    pieces: list[str] = []
+    with served(tmp_path / "box", "--state-dir", str(state)) as box:
+        async with AsyncBox(backend=OneBox(box.url)) as used:
+            running = [
+                asyncio.create_task(used.run(f"({script})", timeout=LIMIT)),
+                asyncio.create_task(used.run(f"({script})", session="b", on_output=pieces.append)),
+            ]
+            program = asyncio.create_task(used.exec(script))
+            await until(
+                lambda: runs.exists() and len(runs.read_text().split()) == 3 and "5000" in "".join(pieces)
+            )
+            await asyncio.to_thread(box.kill)
+            await asyncio.to_thread(box.start)
+            go.touch()
+            for outcome in await asyncio.gather(*running):
+                assert outcome.output.split() == [*map(str, range(1, 5001)), "end"]
+                assert outcome.exit_code == 7
+            done = await program
+            assert (done.stdout.split()[-1], done.exit_code) == ("end", 7)
+            assert "".join(pieces).split() == [*map(str, range(1, 5001)), "end"]
+            assert len(runs.read_text().split()) == 3
