@@ -142,7 +142,7 @@ def _add_contents(parser: argparse.ArgumentParser) -> None:
     volume = "Another directory or volume that the box sees; MODE is rw, ro or overlay."
     group.add_argument("--volume", metavar="HOST:BOX[:MODE]", help=volume, **many)
     env = "What commands find in their environment; without a value, that of here."
-    group.add_argument("--env", metavar="NAME[=VALUE]", type=_variable, help=env, **many)
+    group.add_argument("--env", metavar="NAME[=VALUE]", type=parse_variable, help=env, **many)
     plugin = "A plugin to load: jupyter, agent_skills, ..."
     group.add_argument("--plugin", metavar="PLUGIN", help=plugin, **many)
     group.add_argument("--browser", action="store_true", help="With a browser.")
@@ -182,7 +182,7 @@ def spec_of(arguments: argparse.Namespace, settings: HostSettings) -> BoxSpec:
         build=arguments.build,
         workspace=arguments.workspace,
         volumes=_volumes(arguments.volume),
-        env={**settings.sandbox_env, **_environment(arguments.env, settings.environment)},
+        env={**settings.sandbox_env, **environment_of(arguments.env, settings.environment)},
         plugins=tuple(arguments.plugin),
         browser=arguments.browser,
         user=arguments.user,
@@ -233,7 +233,8 @@ def _expanded(volume: str) -> str:
     return f"{source}{colon}{rest}"
 
 
-def _environment(given: list[str], own: Mapping[str, str]) -> dict[str, str]:
+def environment_of(given: list[str], own: Mapping[str, str]) -> dict[str, str]:
+    """The variables of flags; one without a value has the one of here, if there is one."""
     values = {}
     for text in given:
         name, equals, value = text.partition("=")
@@ -244,7 +245,8 @@ def _environment(given: list[str], own: Mapping[str, str]) -> dict[str, str]:
     return values
 
 
-def _variable(text: str) -> str:
+def parse_variable(text: str) -> str:
+    """A flag that sets a variable."""
     if not _VARIABLE.fullmatch(text.partition("=")[0]):
         raise argparse.ArgumentTypeError(f"{text!r} is not of the form NAME=VALUE")
     return text
