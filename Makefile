@@ -14,7 +14,7 @@ QUICK := not (engine or browser or vscode or stress or slow)
 help: ## show this
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
 
-setup: .venv/.run ## install what running a box needs into .venv
+setup: .venv/.run ## install what running a box needs into .venv, and what kernels have into .venv-kernel
 
 .venv/.run: $(INPUTS)
 	@scripts/setup.sh run
@@ -40,6 +40,7 @@ lint: .venv/.dev ## the checks of `make test` without the tests
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy
+	.venv/bin/basedpyright
 	.venv/bin/lint-imports
 	.venv/bin/python extension/generate.py --check
 	scripts/extension.sh lint
@@ -58,4 +59,4 @@ extension: .venv/.dev ## the VS Code extension, as dist/glovebox.vsix
 	@scripts/extension.sh package dist/glovebox.vsix
 
 clean: ## remove what was installed and built
-	rm -rf .venv extension/node_modules extension/dist build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-kernel extension/node_modules extension/dist build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

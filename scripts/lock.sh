@@ -9,5 +9,5 @@ python3 -m venv "$tools"
 "$tools/bin/pip" install -q --disable-pip-version-check uv
 # What installs and builds packages is needed besides what pyproject.toml asks for.
 printf '%s\n' pip setuptools hatchling editables |
-  "$tools/bin/uv" pip compile -q --universal --python-version 3.11 --extra dev --generate-hashes \
+  "$tools/bin/uv" pip compile -q --universal --python-version 3.11 --extra dev --extra kernel --generate-hashes \
     --no-header --no-annotate --no-config "$@" -o constraints.txt pyproject.toml - >/dev/null

@@ -1,4 +1,4 @@
-"""Prints the packages that pyproject.toml asks for with some extras: `requirements.py EXTRA ...`."""
+"""Prints the packages that pyproject.toml asks for with extras: `requirements.py [--alone] EXTRA ...`."""
 
 import re
 import sys
@@ -7,13 +7,15 @@ from pathlib import Path
 
 
 def main() -> None:
-    """One line for each, those of extras of extras too."""
+    """One line for each, those of extras of extras too; `--alone` leaves out what Glovebox itself needs."""
     project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))[
         "project"
     ]
     own = re.compile(rf"{project['name']}\[(.*)\]")
-    waiting = list(sys.argv[1:])
-    found = set(project["dependencies"])
+    waiting = sys.argv[1:]
+    alone = waiting[:1] == ["--alone"]
+    del waiting[:alone]
+    found = set() if alone else set(project["dependencies"])
     while waiting:
         for requirement in project["optional-dependencies"][waiting.pop()]:
             if extras := own.fullmatch(requirement):

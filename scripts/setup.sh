@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Makes .venv with what running (or, with "dev", testing) needs. Debian packages are added when root.
+# Makes .venv with what running (or, with "dev", testing) needs, and .venv-kernel with what kernels have.
+# Debian packages are added when root.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 wanted=${1:-run}
@@ -78,6 +79,20 @@ pip --require-hashes -c constraints.txt setuptools hatchling editables
 .venv/bin/python scripts/requirements.py "${extras[@]}" >.venv/requirements.txt
 pip --require-hashes -c constraints.txt --no-build-isolation -r .venv/requirements.txt
 pip --no-deps --no-build-isolation -e .
+# Kernels have packages of their own, as wheels: what cells install goes on top of them, and never into .venv.
+.venv/bin/python scripts/requirements.py --alone kernel >.venv/kernel.txt
+version=$(cat .venv/kernel.txt constraints.txt .venv/pyvenv.cfg | sha256sum)
+if [ "$(cat .venv-kernel/version 2>/dev/null)" != "$version" ]; then
+  say "Installing the packages of kernels"
+  rm -rf .venv-kernel
+  .venv/bin/python -m venv --without-pip .venv-kernel
+  if PIP_PYTHON=.venv-kernel pip --require-hashes --only-binary :all: -c constraints.txt -r .venv/kernel.txt; then
+    echo "$version" >.venv-kernel/version
+  else
+    rm -rf .venv-kernel
+    echo "Kernels have no pandas, numpy and matplotlib: these could not be installed." >&2
+  fi
+fi
 if ! has_chromium; then
   say "Getting Chromium"
   deps=()

@@ -19,6 +19,7 @@ from packaging.specifiers import SpecifierSet
 
 import glovebox
 from glovebox.bundle.packages import ALSO, NAME
+from glovebox.settings import kernel_packages
 
 ROOT = Path(glovebox.__file__).parents[2]
 OLDEST = "3.11.0"
@@ -147,6 +148,14 @@ def test_nothing_that_people_install_is_under_the_gpl() -> None:
     )
     binding = {name for name, told in looked_at.items() if binds(told)}  # type: ignore[arg-type]
     assert binding == set(ALLOWED)
+
+
+@pytest.mark.skipif(not kernel_packages(), reason="`make setup` has not made .venv-kernel")
+def test_packages_of_kernels_are_pinned_and_none_is_under_the_gpl() -> None:
+    places = [str(path) for path in Path(kernel_packages()).glob("lib/python3.*/site-packages")]
+    looked_at = {plain(one.name): one.metadata for one in distributions(path=places)}
+    assert {"ipykernel", "pip", "numpy", "pandas", "matplotlib"} <= set(looked_at) <= pinned()
+    assert [name for name, told in looked_at.items() if binds(told)] == []  # type: ignore[arg-type]
 
 
 def test_our_own_licence_is_told_and_installed() -> None:

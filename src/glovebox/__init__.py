@@ -1,15 +1,26 @@
 """Glovebox: the runtime AI agents work in."""
 
 __version__ = "0.1.0"
-__all__ = ["BoxSpec", "Runtime", "SyncRuntime", "__version__"]
 
 #: Loaded when they are first used: a box imports this package, too, and must not know them. Type checkers
 #: look into `__init__.pyi`.
 _LATE = {
+    "AsyncBox": "glovebox.client.box",
+    "AsyncCommandHandle": "glovebox.client.capabilities.commands",
+    "AsyncProcessHandle": "glovebox.client.capabilities.processes",
+    "Box": "glovebox.client.sync_box",
     "BoxSpec": "glovebox.client.spec",
+    "CellOutcome": "glovebox.client.capabilities.notebook",
+    "CommandHandle": "glovebox.client.sync_parts",
+    "CommandOutcome": "glovebox.client.capabilities.outcomes",
+    "CommandStatus": "glovebox.client.capabilities.outcomes",
+    "ExecOutcome": "glovebox.client.capabilities.outcomes",
+    "ProcessHandle": "glovebox.client.sync_parts",
     "Runtime": "glovebox.client.runtime",
     "SyncRuntime": "glovebox.client.sync",
+    "WebPage": "glovebox.client.capabilities.browser",
 }
+__all__ = [*_LATE, "__version__"]
 
 
 def __getattr__(name: str) -> object:

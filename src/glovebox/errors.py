@@ -5,7 +5,7 @@ Codes travel over the wire (header `X-Glovebox-Error`), class names never do. do
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 
 class GloveboxError(Exception):
@@ -96,7 +96,7 @@ class UnsupportedAction(ActionError, code="unsupported_action"):
     """The action is known, but nothing in this box carries it out."""
 
 
-class KeyReused(ActionError, code="idempotency_key_reused"):
+class KeyReused(ActionError, code="idempotency_key_reused", status=409):
     """An idempotency key came back with a different action."""
 
 
@@ -125,7 +125,7 @@ class SessionExists(TerminalError, code="session_exists", status=409):
 
 
 class BadSession(TerminalError, code="bad_session", status=422):
-    """A name, size, signal or limit that a session cannot have."""
+    """A name, size, directory, signal or limit that a session cannot have."""
 
 
 class NoSuchCommand(TerminalError, code="no_such_command", status=404):
@@ -133,7 +133,15 @@ class NoSuchCommand(TerminalError, code="no_such_command", status=404):
 
 
 class CommandEnded(TerminalError, code="command_ended", status=409):
-    """The command has ended, and there is nothing left to signal."""
+    """The command has ended, and there is nothing left to signal or to give input to."""
+
+
+class SessionBusy(TerminalError, code="session_busy", status=409):
+    """Another command runs in the session; the text names it."""
+
+
+class BadInput(TerminalError, code="bad_input", status=422):
+    """A command or a key that no terminal can be given."""
 
 
 class SessionTaken(TerminalError, code="session_taken", status=409):
@@ -142,6 +150,58 @@ class SessionTaken(TerminalError, code="session_taken", status=409):
 
 class OutputGone(TerminalError, code="output_gone", status=410):
     """The log of a session does not reach back so far."""
+
+
+class ProcessError(GloveboxError, code="process_failed"):
+    """Something about a process could not be done."""
+
+
+class NoSuchProcess(ProcessError, code="no_such_process", status=404):
+    """No process has that id, or it is forgotten."""
+
+
+class BadProcess(ProcessError, code="bad_process", status=422):
+    """A process cannot have such arguments, variables, sizes, limits or signals."""
+
+
+class ProgramNotFound(ProcessError, code="program_not_found", status=422):
+    """There is no such program; the text says where it was searched."""
+
+
+class ProgramNotExecutable(ProcessError, code="program_not_executable", status=422):
+    """The file is there, but cannot be run; the text says why."""
+
+
+class NoSuchDirectory(ProcessError, code="no_such_directory", status=422):
+    """The working directory is missing, is none, or may not be entered."""
+
+
+class NoSuchUser(ProcessError, code="no_such_user", status=422):
+    """There is no such user, or the server is not root and cannot become another user."""
+
+
+class TooManyProcesses(ProcessError, code="too_many_processes", status=429):
+    """As many processes run as the box allows."""
+
+
+class ProcessEnded(ProcessError, code="process_ended", status=409):
+    """The process has ended."""
+
+
+class StdinClosed(ProcessError, code="stdin_closed", status=409):
+    """The standard input of the process was closed, or never open."""
+
+
+class StdinFull(ProcessError, code="stdin_full", status=409):
+    """The process does not read its standard input; the text says how many bytes were taken."""
+
+
+class WrongOffset(ProcessError, code="wrong_offset", status=409):
+    """Bytes before this offset of the standard input are missing; the text says where to go on."""
+
+
+class NotATerminal(ProcessError, code="not_a_terminal", status=409):
+    """The process has pipes and no terminal that could be resized."""
 
 
 class PluginError(GloveboxError, code="plugin_error"):
@@ -272,7 +332,7 @@ class TransferError(GloveboxError, code="transfer_failed"):
     """An upload or download was refused or broke off."""
 
 
-class BadArchive(TransferError, code="bad_archive"):
+class BadArchive(TransferError, code="bad_archive", status=422):
     """The archive is not one, or unpacking it would do harm."""
 
 
@@ -326,6 +386,58 @@ class NotConnected(ClientError, code="not_connected"):
 
 class BadAnswer(ClientError, code="bad_answer"):
     """What answers at the address does not speak as a box does."""
+
+
+class CommandError(ClientError, code="command_error"):
+    """A command did not come to its end, or to a good one."""
+
+    def __init__(self, message: str, *, command: Any = None, output: str = "") -> None:
+        super().__init__(message)
+        #: The command, to go on with: a `CommandHandle` of `Box`, an `AsyncCommandHandle` of `AsyncBox`.
+        self.command = command
+        #: What it has printed.
+        self.output = output
+
+
+class CommandTimeout(CommandError, TimeoutError, code="command_timeout"):
+    """The time to wait for a command is over; the command goes on."""
+
+
+class CommandWaits(CommandError, code="command_waits"):
+    """A command waits for input, in a pager or in an editor; the text says for what."""
+
+    def __init__(
+        self, message: str, *, command: Any = None, output: str = "", prompt: str = "", password: bool = False
+    ) -> None:
+        super().__init__(message, command=command, output=output)
+        #: The question that it asks.
+        self.prompt = prompt
+        #: Whether it asks for a password.
+        self.asks_password = password
+
+
+class CommandFailed(CommandError, code="command_failed"):
+    """A command or a program ended with another exit code than 0; the text has the end of its output."""
+
+    def __init__(self, message: str, *, exit_code: int = -1, output: str = "") -> None:
+        super().__init__(message, output=output)
+        self.exit_code = exit_code
+
+
+class ProcessTimeout(CommandFailed, TimeoutError, code="process_timeout"):
+    """A program was ended because its time was over; the text has the end of its output."""
+
+
+class CellFailed(ClientError, code="cell_failed"):
+    """A cell of the notebook raised an exception, was interrupted or died; the text has the traceback."""
+
+
+class PageFailed(ClientError, code="page_failed"):
+    """The browser could not do what it was asked on a page; the text says why."""
+
+
+class PortClosed(ClientError, code="port_closed"):
+    """A command ended, or the time was over, before it listened on a port."""
 
 
 class BackendError(GloveboxError, code="backend_failed"):

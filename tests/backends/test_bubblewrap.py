@@ -24,6 +24,7 @@ from glovebox.client.spec import Mount
 from glovebox.errors import BadSpec, BoxDied, NoIsolation, NotSupported
 from tests.backends.conftest import CLIENT, PROCESS, ROOT, Place, client_of, killed, run, started
 from tests.backends.test_process import boxes_of, doing, is_clear, server_of
+from tests.box.notebook.test_environment import make_wheel
 from tests.server.test_viewer_attacks import VIEW, Seen
 from tests.support.running import running_box
 from tests.support.users import PYTHON_PATH, usable_interpreter
@@ -80,6 +81,17 @@ async def test_the_box_sees_the_system_read_only_and_nothing_of_the_user(
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="others cannot do these things anyway")
+async def test_cells_install_packages_in_the_home_of_the_box(isolated: Place, tmp_path: Path) -> None:
+    wheel = make_wheel(tmp_path, "mine")
+    volume = Mount(source=str(wheel), target=f"/mnt/{wheel.name}", mode="ro")
+    spec = isolated.spec(plugins=("jupyter",), volumes=(volume,))
+    async with started(isolated.make(), spec) as sandbox, client_of(sandbox) as client:
+        code = f"%pip install --no-index /mnt/{wheel.name}\nimport mine; print(mine.__file__)"
+        action = {"action": "run_ipython", "args": {"code": code}}
+        answer = await client.post("/execute_action", json={"action": action})
+        assert f"\n{HOME}/.local/share/glovebox/kernel-" in answer.json()["content"]
+
+
 async def test_root_in_the_box_is_not_root_of_the_machine(isolated: Place) -> None:
     # Files of the kernel are opened and never written to: if this fails, it must not change the machine.
     files = " ".join(_settings_of_the_kernel())

@@ -14,7 +14,9 @@ import pytest
 import glovebox
 from glovebox.bundle import ROOT, digest, manifest
 from glovebox.errors import NoBundle
-from tests.bundle.images import EmptyImage
+from tests.box.notebook.cells import Cells
+from tests.box.notebook.test_environment import make_wheel
+from tests.bundle.images import EmptyImage, make_empty_image
 from tests.support.running import RunningBox
 from tests.test_packages import binds
 
@@ -152,3 +154,15 @@ def test_a_shell_of_the_image_is_preferred(image: EmptyImage) -> None:
     with image.box() as box:
         assert box.run("echo $BASH $PATH") == "/bin/bash /usr/bin:/bin"
     (image.root / "bin/bash").unlink()
+
+
+def test_cells_install_packages_over_those_of_the_bundle(bundle: Path, tmp_path: Path) -> None:
+    image = make_empty_image(tmp_path / "image", bundle)
+    (image.root / "bin").mkdir(exist_ok=True)
+    (image.root / "bin/sh").symlink_to(f"{ROOT}/tools/bash")
+    wheel = make_wheel(image.root / "tmp", "mine")
+    with image.box("--plugins", "jupyter", "--username", "worker", "--user-id", "1234") as box:
+        cells = Cells(box)
+        assert "Successfully installed mine-1" in cells.run(f"%pip install --no-index /tmp/{wheel.name}")
+        home = "/home/worker/.local/share/glovebox/kernel-"
+        assert cells.run("import mine; print(mine.__file__)").startswith(home)

@@ -87,9 +87,9 @@ class Home:
 class Window:
     """A terminal window with a command in it."""
 
-    def __init__(self, home: Home, *arguments: str) -> None:
+    def __init__(self, home: Home, *arguments: str, columns: int = 100) -> None:
         self.controller, self.terminal = pty.openpty()
-        fcntl.ioctl(self.controller, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 100, 0, 0))
+        self.resize(24, columns)
         self.before = termios.tcgetattr(self.terminal)
         self.shown = b""
         self.process = subprocess.Popen(
@@ -100,6 +100,10 @@ class Window:
             env={**home.environment, "TERM": "xterm"},
             preexec_fn=lambda: os.login_tty(os.dup(self.terminal)),
         )
+
+    def resize(self, rows: int, columns: int) -> None:
+        """Give it another size."""
+        fcntl.ioctl(self.controller, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
     def press(self, keys: bytes) -> None:
         """Type."""

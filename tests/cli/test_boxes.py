@@ -13,7 +13,7 @@ def test_boxes_are_listed_as_a_table_as_json_and_by_name(home: Home, box: str) -
     table = home.glovebox("ls", "--backend", "all")
     assert (table.returncode, table.stderr) == (0, "")
     head, *rows = table.stdout.splitlines()
-    assert head.split() == ["NAME", "BACKEND", "STATE", "AGE", "MADE", "OF", "URL"]
+    assert head.split() == ["NAME", "BACKEND", "STATE", "AGE", "URL", "MADE", "OF"]
     [row] = [row for row in rows if row.startswith(f"{box} ")]
     assert "process  running, kept" in row
     assert "http://127.0.0.1:" in row

@@ -112,5 +112,5 @@ def test_a_box_whose_client_was_killed_is_found(home: Home) -> None:
         assert running.stdout.readline() == "here\n"
     _, found = examined(home)
     assert "orphan" in found["Boxes/process"]["found"]
-    assert "glovebox rm" in found["Boxes/process"]["advice"]
+    assert "glovebox prune" in found["Boxes/process"]["advice"]
     assert home.glovebox("rm", "orphan").returncode == 0

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from glovebox import Runtime, SyncRuntime
+from glovebox.client.loop import LOOP
 from glovebox.errors import DeadlineExceeded, NotConnected
 from glovebox.protocol.actions import CmdRunAction
 from glovebox.protocol.events import ActionOutput, Output
@@ -29,7 +30,7 @@ def sync_runtime(box: RunningBox) -> SyncRuntime:
 
 def test_every_method_has_its_blocking_twin() -> None:
     for name, member in inspect.getmembers(Runtime):
-        if name.startswith("_"):
+        if name.startswith("_") or name == "connection":
             continue
         twin = getattr(SyncRuntime, name, None)
         assert twin is not None, name
@@ -159,3 +160,18 @@ def test_a_forked_process_has_its_own_loop(box: RunningBox) -> None:
         env={**os.environ, "PYTHONPATH": str(root)},
     )  # fmt: skip
     assert ended.stdout.split() == ["forked", "parent"]
+
+
+def test_an_iterator_that_is_collected_in_the_thread_of_the_loop_is_closed(box: RunningBox) -> None:
+    with sync_runtime(box) as runtime:
+        left = [runtime.events()]
+        next(left[0])
+        done = threading.Event()
+
+        async def collect() -> None:
+            left.clear()
+            done.set()
+
+        LOOP.run(collect())
+        assert done.is_set()
+        assert runtime.alive()

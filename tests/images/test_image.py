@@ -89,7 +89,11 @@ def test_bytecode_of_what_is_used_is_there(stock: Container) -> None:
 def test_cells_run_and_skills_are_there(stock: Container) -> None:
     assert stock.execute("run_ipython", code="6 * 7").startswith("42")
     assert "Skills" not in stock.execute("run_ipython", code="open_file.__name__")
-    assert "user installation" in stock.execute("run_ipython", code="%pip install --no-index nothing-of-that")
+    stock.execute("write", path="/workspace/make.py", content=MAKE_WHEEL)
+    code = (
+        "%run make.py\n%pip install --no-index ./mine-1-py3-none-any.whl\nimport mine; print(mine.__file__)"
+    )
+    assert "\n/home/openhands/.local/share/glovebox/kernel-" in stock.execute("run_ipython", code=code)
 
 
 def test_a_start_has_nothing_left_to_do(stock: Container) -> None:

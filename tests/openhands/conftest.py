@@ -114,8 +114,8 @@ def drive(openhands_python: Path, beside: list[str], tmp_path_factory: pytest.Te
             "sid": sid,
             "mcp_server": str(SCRIPTED),
             "python": python,
-            # The local runtime starts its server amid OpenHands' own libraries, which are not for it.
-            "serve": ["env", "-C", "/", "-u", "PYTHONPATH", sys.executable, "-u", "-m", "glovebox", "serve"],
+            # The local runtime starts it amid OpenHands' own libraries (current directory, PYTHONPATH).
+            "serve": [sys.executable, "-u", "-m", "glovebox", "serve"],
         }
         (folder / "plan.json").write_text(json.dumps(plan))
         home = folder / "home"

@@ -33,7 +33,7 @@ def test_details_are_given_when_asked_for(box: RunningBox, tmp_path: Path) -> No
     answer = box.client.post(
         PATH, json={**envelope("mkdir", path=str(tmp_path / "d")), "details": True}
     ).json()
-    assert set(answer["details"]) == {"action_id", "started", "seconds", "command"}
+    assert set(answer["details"]) == {"action_id", "started", "seconds", "command", "cell"}
     assert 0 <= answer["details"]["seconds"] < 60
 
 
@@ -47,6 +47,8 @@ def test_details_are_given_when_asked_for(box: RunningBox, tmp_path: Path) -> No
         (b'{"foo": 1}', "application/json", 422, "('body', 'action')"),
         (b'{"action": "run"}', "application/json", 422, "dict_type"),
         (b'{"action": {"action": "null"}}', "text/plain", 422, "valid dictionary or object"),
+        (b'{"action": {"action": "null"}}', "application/x-www-form-urlencoded", 422,
+         "send Content-Type: application/json"),
         (b'{"action": {"action": "null"}, "idempotency_key": 5}', "application/json", 422, "idempotency_key"),
         (b'{"action": {"action": "null"}, "idempotency_key": ""}', "application/json", 422, "1 to 512"),
         (b'{"action": "\xff"}', "application/json", 400, "There was an error parsing the body"),

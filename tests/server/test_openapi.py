@@ -29,6 +29,7 @@ OPERATIONS = (
     "GET /alive", "GET /server_info", "GET /startup", "POST /execute_action", "POST /list_files",
     "POST /upload_file", "GET /download_files", "GET /vscode/connection_token", "POST /update_mcp_server",
     "GET /docs", "POST /execute_action_stream", "GET /commands/{id}", "GET /commands/{id}/output",
+    "POST /commands", "GET /commands", "POST /commands/{id}/wait", "POST /commands/{id}/input",
     "POST /commands/{id}/signal", "GET /sessions", "POST /sessions", "GET /sessions/{name}",
     "DELETE /sessions/{name}", "POST /sessions/{name}/resize", "POST /sessions/{name}/signal",
     "GET /kernels", "POST /kernels", "GET /kernels/{name}", "DELETE /kernels/{name}",
@@ -39,12 +40,17 @@ OPERATIONS = (
     "GET /mcp/servers/{name}/log", "PUT /mcp/profiles/{name}", "DELETE /mcp/profiles",
     "GET /files/content", "HEAD /files/content", "PUT /files/content", "GET /files/stat", "GET /files/exists",
     "GET /files/list", "POST /files/mkdir", "POST /files/remove", "POST /files/rename", "POST /files/chmod",
+    "GET /files/archive", "PUT /files/archive",
+    "POST /exec", "POST /processes", "GET /processes", "GET /processes/{id}", "DELETE /processes/{id}",
+    "POST /processes/{id}/wait", "GET /processes/{id}/stdout", "GET /processes/{id}/stderr",
+    "GET /processes/{id}/events", "GET /processes/{id}/stream", "POST /processes/{id}/stdin",
+    "POST /processes/{id}/signal", "POST /processes/{id}/resize",
     "POST /mcp/messages/", "POST /messages/", "POST /mcp", "DELETE /mcp", "POST /mcp/box", "DELETE /mcp/box",
 )  # fmt: skip
 
 #: Answers without an end have tests of their own.
 ENDLESS = (
-    "GET /events", "GET /metrics/system", "GET /browser/screencast",
+    "GET /events", "GET /files/watch", "GET /metrics/system", "GET /browser/screencast",
     "GET /mcp/sse", "GET /sse", "GET /mcp", "GET /mcp/box",
 )  # fmt: skip
 
@@ -71,15 +77,21 @@ def make_harmless(case: Any, workspace: Path) -> None:
         case.query = query
     if case.path in ("/sessions", "/kernels") and isinstance(case.body, dict) and "name" in case.body:
         case.body["name"] = "main"  # every other name would start a shell or a kernel
+    if case.path == "/commands" and isinstance(case.body, dict):
+        harmless_command = (("command", "true"), ("session", "main"))
+        case.body |= {name: value for name, value in harmless_command if isinstance(case.body.get(name), str)}
     if case.path in ("/update_mcp_server", "/mcp/servers"):
         make_servers_harmless(case.body)
+    if case.path in ("/exec", "/processes") and isinstance(case.body, dict):
+        program = (("argv", ["true"]), ("shell", "true"), ("cwd", str(workspace)), ("user", ""))
+        case.body |= {name: value for name, value in program if isinstance(case.body.get(name), type(value))}
     action: Any = case.body.get("action") if isinstance(case.body, dict) else None
     args = action.get("args") if isinstance(action, dict) else None
     if isinstance(args, dict):
         for name in PATH_ARGUMENTS:
             if name in args:
                 args[name] = inside(workspace, args[name])
-        if isinstance(args.get("command"), str) and action.get("action") == "run":
+        if isinstance(args.get("command"), str) and action.get("action") in ("run", "command"):
             args["command"] = "true"
         if action.get("action") in ("browse", "browse_interactive"):  # no test goes to pages elsewhere
             harmless = (("url", "about:blank"), ("browser_actions", "noop(0)"))

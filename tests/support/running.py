@@ -91,6 +91,15 @@ def running_box(
             process.stdout.close()
 
 
+def before_all_others(directory: Path) -> dict[str, str]:
+    """What lets a box find packages in a directory instead of those that are installed."""
+    customizing = directory / "customizing"
+    customizing.mkdir()
+    code = f"import sys; sys.path.insert(0, {str(directory)!r})\n"
+    (customizing / "sitecustomize.py").write_text(code, encoding="utf-8")
+    return {"PYTHONPATH": str(customizing)}
+
+
 def announced(process: subprocess.Popen[str]) -> str:
     """The address that a box says it serves on."""
     assert process.stdout is not None

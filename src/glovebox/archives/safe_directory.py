@@ -12,6 +12,7 @@ import errno
 import os
 import secrets
 import stat
+from collections.abc import Callable
 from types import TracebackType
 from typing import BinaryIO, Self
 
@@ -128,6 +129,67 @@ class SafeDirectory:
             self._directory(parts, make=True)
         except OSError as error:
             raise named(error, self.path_of(parts)) from error
+
+    def link(self, parts: tuple[str, ...], leads_to: str) -> bool:
+        """Make a symbolic link; False if it would lead outside.
+
+        Raises:
+            OSError: as the system says, with the path of the link.
+            TransferError: the way to it leads outside, or something that is no file is there.
+        """
+        try:
+            directory = self._directory(parts[:-1], make=True)
+            # `..` leads up from the real directory; behind another name, that might be a link.
+            above = os.path.relpath(os.path.realpath(os.path.join(self._real, *parts[:-1])), self._real)
+            steps = [step for step in leads_to.split("/") if step not in ("", ".")]
+            up = next((index for index, step in enumerate(steps) if step != ".."), len(steps))
+            depth = 0 if above == os.curdir else above.count(os.sep) + 1
+            if leads_to.startswith("/") or not steps or up > depth or ".." in steps[up:]:
+                return False
+            self._appear(directory, parts, lambda part: os.symlink(leads_to, part, dir_fd=directory))
+        except OSError as error:
+            raise named(error, self.path_of(parts)) from error
+        return True
+
+    def hard_link(self, parts: tuple[str, ...], source: tuple[str, ...]) -> bool:
+        """Give a file in this directory another name; False if there is no such file.
+
+        Raises:
+            OSError: as the system says, with the path of the new name.
+            TransferError: the way to one of them leads outside, or something that is no file is there.
+        """
+        try:
+            origin = os.dup(self._directory(source[:-1], make=False))
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        try:
+            old = _found(origin, source[-1])
+            if old is None or not stat.S_ISREG(old.st_mode):
+                return False
+            directory = self._directory(parts[:-1], make=True)
+
+            def make(part: str) -> None:
+                os.link(source[-1], part, src_dir_fd=origin, dst_dir_fd=directory, follow_symlinks=False)
+
+            self._appear(directory, parts, make)
+        except OSError as error:
+            raise named(error, self.path_of(parts)) from error
+        finally:
+            os.close(origin)
+        return True
+
+    def _appear(self, directory: int, parts: tuple[str, ...], make: Callable[[str], None]) -> None:
+        """Make something under another name, and let it take the place of what is there."""
+        old = _found(directory, parts[-1])
+        if old is not None:
+            _check(old, self.path_of(parts))
+        part = f"{PART_PREFIX}{self._token}"
+        make(part)
+        try:
+            os.replace(part, parts[-1], src_dir_fd=directory, dst_dir_fd=directory)
+        finally:
+            with contextlib.suppress(FileNotFoundError):  # of two names of a file, a rename leaves both
+                os.unlink(part, dir_fd=directory)
 
     def path_of(self, parts: tuple[str, ...]) -> str:
         """The path as a caller knows it."""

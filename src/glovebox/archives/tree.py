@@ -13,7 +13,7 @@ _Identity = tuple[int, int]
 
 
 class TreeItem(NamedTuple):
-    """A regular file or a directory."""
+    """A regular file or a directory; or a link, if the walk keeps links."""
 
     path: str
     #: Its path from where the walk began; that of a directory ends with a slash.
@@ -25,17 +25,21 @@ class TreeItem(NamedTuple):
         return stat.S_ISDIR(self.status.st_mode)
 
     @property
+    def is_link(self) -> bool:
+        return stat.S_ISLNK(self.status.st_mode)
+
+    @property
     def is_executable(self) -> bool:
         return stat.S_ISREG(self.status.st_mode) and bool(self.status.st_mode & stat.S_IXUSR)
 
     @property
     def size(self) -> int:
         """The length of the content that an archive has of it."""
-        return 0 if self.is_directory else self.status.st_size
+        return self.status.st_size if stat.S_ISREG(self.status.st_mode) else 0
 
 
 def refuse(entry: os.DirEntry[str], status: os.stat_result) -> str:
-    """Follow no link."""
+    """The reason against every link: by default, a walk follows none."""
     return "a link"
 
 
@@ -51,12 +55,14 @@ def walk_tree(
     refuse_link: Callable[[os.DirEntry[str], os.stat_result], str] = refuse,
     left_out: Callable[[str, str], None] = lambda path, reason: None,
     unreadable: Callable[[str, OSError], None] = fail,
+    keep_links: bool = False,
 ) -> Iterator[TreeItem]:
     """The files and directories below a directory: first the files, then directory by directory.
 
     A link counts as what it leads to unless `refuse_link` gives a reason against it; a directory is never
-    entered below itself. `left_out` is called with a path and the reason for anything else that is not
-    in the tree, `unreadable` for directories that cannot be listed.
+    entered below itself. With `keep_links`, a link is an item of its own. `left_out` is called with a path
+    and the reason for anything else that is not in the tree, `unreadable` for directories that cannot be
+    listed.
 
     Raises:
         TransferError: a directory cannot be listed, unless `unreadable` does something else.
@@ -73,6 +79,9 @@ def walk_tree(
             continue
         below: list[TreeItem] = []
         for entry in listed:
+            if keep_links and entry.is_symlink():
+                yield TreeItem(entry.path, name + entry.name, entry.stat(follow_symlinks=False))
+                continue
             item = _look_at(entry, name, refuse_link, left_out)
             if item is None:
                 continue

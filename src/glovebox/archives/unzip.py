@@ -48,19 +48,21 @@ def unpack(
     *,
     strict: bool = False,
     on_file: Callable[[tuple[str, ...]], None] = lambda parts: None,
+    left_out: Callable[[str], None] = lambda name: None,
     abandoned: Callable[[], bool] = lambda: False,
 ) -> int:
     """Unpack a zip archive and return how many files it had; entries that came before a failure stay.
 
-    With `strict`, entries that must not be unpacked are an error, else they are left out. `on_file` is called
-    for each file with the components of its name, and `abandoned` now and then to ask whether to give up.
+    With `strict`, entries that must not be unpacked are an error, else they are left out, and `left_out` is
+    called with their names. `on_file` is called for each file with the components of its name, and
+    `abandoned` now and then to ask whether to give up.
 
     Raises:
         BadArchive: it is damaged, encrypted, or becomes too large.
         TransferError: an entry's place is outside, by a link that was there before.
         OSError: a file could not be written.
     """
-    unpacking = _Unpacking(target, limits, file.seek(0, 2), strict, on_file, abandoned)
+    unpacking = _Unpacking(target, limits, file.seek(0, 2), strict, on_file, left_out, abandoned)
     try:
         listing = checked_listing(file, limits.max_entries, limits.max_listed)
         _check(headers(file, listing), limits)
@@ -115,6 +117,7 @@ class _Unpacking:
         size: int,
         strict: bool,
         on_file: Callable[[tuple[str, ...]], None],
+        left_out: Callable[[str], None],
         abandoned: Callable[[], bool],
     ) -> None:
         self._target = target
@@ -122,6 +125,7 @@ class _Unpacking:
         self._suspicious = max(limits.unsuspicious_bytes, size * limits.max_ratio)
         self._strict = strict
         self._on_file = on_file
+        self._left_out = left_out
         self._abandoned = abandoned
         self._bytes = 0
         self.files = 0
@@ -143,6 +147,7 @@ class _Unpacking:
             if self._strict:
                 raise BadArchive(f"{entry.filename!r} in the archive must not be unpacked")
             self.skipped += 1
+            self._left_out(entry.filename)
         elif entry.is_dir():
             self._target.directory(parts)
         else:

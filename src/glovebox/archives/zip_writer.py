@@ -110,9 +110,14 @@ def pack(items: Iterable[TreeItem], *, exact: bool = False) -> Generator[tuple[b
     Raises:
         TransferError: a file cannot be read, or with `exact` has become shorter than it was.
     """
+    return batched(_records(items, exact))
+
+
+def batched(records: Iterable[tuple[bytes, int]]) -> Generator[tuple[bytes, int], None, None]:
+    """Pieces of an archive, joined until they are large enough to be sent."""
     waiting: list[bytes] = []
     held = content = 0
-    for piece, size in _records(items, exact):
+    for piece, size in records:
         waiting.append(piece)
         held += len(piece)
         content += size

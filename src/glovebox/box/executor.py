@@ -14,6 +14,7 @@ from glovebox.box.events import EventLog
 from glovebox.errors import ActionError, GloveboxError, UnsupportedAction
 from glovebox.protocol.base import Action, Observation
 from glovebox.protocol.events import ActionFinished, ActionOutput, ActionStarted, Event
+from glovebox.protocol.notebook import CellInfo
 from glovebox.protocol.observations import ErrorObservation
 from glovebox.protocol.terminal import CommandInfo
 
@@ -32,6 +33,8 @@ class Call:
         self.resumed = resumed
         #: The command behind the action, for callers that want details.
         self.command: CommandInfo | None = None
+        #: The cell that it ran.
+        self.cell: CellInfo | None = None
         self._events = events
         self._printed = 0
 

@@ -11,7 +11,7 @@ import msgspec
 from glovebox.box.events import EventLog
 from glovebox.box.executor import Handler, Observer
 from glovebox.box.machine import MainShell, Outputs
-from glovebox.box.services import Keeper, Launched, ServiceProcess
+from glovebox.box.services import Keeper, Launched, ServiceProcess, Starter
 from glovebox.box.startup import Startup
 from glovebox.box.supervised import describe_exit, keep_process, spawn
 from glovebox.box.threads import Threads
@@ -66,6 +66,7 @@ class Services(msgspec.Struct):
     user_threads: Threads | None = None
     shell: MainShell | None = None
     keeper: Keeper | None = None
+    starter: Starter | None = None
     outputs: Outputs | None = None
     #: Where tools of MCP servers come from.
     routed: ToolSource | None = None
@@ -118,6 +119,17 @@ class Context:
         if self.services.keeper is None:
             raise PluginFailed(f"Plugin {self.name} needs a shell, and this box has none.")
         return self.services.keeper
+
+    @property
+    def starter(self) -> Starter:
+        """Starts programs for callers.
+
+        Raises:
+            PluginFailed: this box cannot.
+        """
+        if self.services.starter is None:
+            raise PluginFailed(f"Plugin {self.name} needs a shell, and this box has none.")
+        return self.services.starter
 
     @property
     def toolbox(self) -> Toolbox:
@@ -197,7 +209,7 @@ class Plugin:
     #: Its own settings: a message whose fields all have defaults.
     options: ClassVar[type[Message]] = NoOptions
     #: When it starts: before the box serves, in the background afterwards, or when it is first needed.
-    starts: ClassVar[Literal["first", "background", "on_use"]] = "background"
+    starts: Literal["first", "background", "on_use"] = "background"
 
     def __init__(self, context: Context) -> None:
         self.context = context

@@ -261,6 +261,7 @@ OWN = {
     "system": "glovebox.box.system.plugin:SystemPlugin",
     "terminal": "glovebox.box.terminal.plugin:TerminalPlugin",
     "files": "glovebox.box.files.plugin:FilesPlugin",
+    "processes": "glovebox.box.processes.plugin:ProcessesPlugin",
     "mcp": "glovebox.box.mcp.plugin:McpPlugin",
     "browser": "glovebox.box.browser.plugin:BrowserPlugin",
     "jupyter": "glovebox.box.notebook.plugin:JupyterPlugin",
@@ -268,7 +269,7 @@ OWN = {
     "vscode": "glovebox.box.vscode.plugin:VSCodePlugin",
 }
 #: What every box has.
-ALWAYS = ("telemetry", "system", "terminal", "files", "mcp")
+ALWAYS = ("telemetry", "system", "terminal", "files", "processes", "mcp")
 #: Started before the others are loaded, so that its shell starts meanwhile.
 EARLIEST = "terminal"
 

@@ -10,13 +10,14 @@ nothing waits.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
 import functools
 import queue
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 P = ParamSpec("P")
@@ -151,6 +152,40 @@ class Threads:
                 future.set_result(result)
             else:
                 future.set_exception(error)
+
+
+class Releasable:
+    """Something that threads use one at a time, and that can be closed without waiting for them.
+
+    If a thread is at work then, that thread releases it afterwards.
+    """
+
+    def __init__(self) -> None:
+        self._busy = threading.Lock()
+        self.is_closed = False
+
+    @contextlib.contextmanager
+    def in_use(self) -> Iterator[None]:
+        """Keep other threads waiting; the work may look at `is_closed` to give up early."""
+        try:
+            with self._busy:
+                yield
+        finally:
+            if self.is_closed:
+                self.close()
+
+    def close(self) -> None:
+        """Release it, now or when the thread that uses it is done. A second call does nothing."""
+        self.is_closed = True
+        if self._busy.acquire(blocking=False):
+            try:
+                self._release()
+            finally:
+                self._busy.release()
+
+    def _release(self) -> None:
+        """Let go of what is held; called more than once."""
+        raise NotImplementedError
 
 
 def _outcome(call: Callable[[], Any]) -> tuple[Any, BaseException | None]:

@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Any
 from glovebox.cli.console import Progress, say
 from glovebox.cli.options import FAILED, INTERRUPTED, TERMINATED, USAGE, spec_of
 from glovebox.errors import BackendError, BadSpec, EngineUnavailable, GloveboxError, NoSuchBox, SettingsError
+from glovebox.settings import client as address_and_key
 from glovebox.settings import host
 
 if TYPE_CHECKING:
-    from glovebox.client.backend import Backend, BoxInfo, Sandbox
+    from glovebox.client.backend import Address, Backend, BoxInfo, Sandbox
+    from glovebox.client.connection.http import Connection
     from glovebox.client.runtime import Runtime
     from glovebox.client.spec import BoxSpec
     from glovebox.settings.host import HostSettings
@@ -56,6 +58,16 @@ async def boxes(flag: str, settings: HostSettings) -> list[BoxInfo]:
 
     found = await asyncio.gather(*(list_boxes(place) for place in _places(flag, settings)))
     return sorted((info for infos in found for info in infos), key=lambda info: info.created)
+
+
+async def sweep(flag: str, settings: HostSettings) -> list[str]:
+    """Remove boxes whose client is gone, unless they are kept; their names."""
+    removed = []
+    for place in _places(flag, settings):
+        async with _opened(place, settings) as backend:
+            with contextlib.suppress(EngineUnavailable):
+                removed += await backend.sweep()
+    return removed
 
 
 @contextlib.asynccontextmanager
@@ -103,8 +115,13 @@ async def _opened(name: str, settings: HostSettings) -> AsyncIterator[Backend]:
 
 
 @contextlib.asynccontextmanager
-async def open_runtime(arguments: argparse.Namespace, *, quiet: bool) -> AsyncIterator[Runtime]:
-    """A runtime for the box of the flags; a fresh box that is not kept is removed at the end."""
+async def open_runtime(
+    arguments: argparse.Namespace, *, quiet: bool, load: str = "glovebox.client.runtime"
+) -> AsyncIterator[Runtime]:
+    """A runtime for the box of the flags; a fresh box that is not kept is removed at the end.
+
+    `load` is a module that is imported while the box starts, which takes as long.
+    """
     if arguments.box:
         async with existing_box(arguments.box, arguments.backend) as runtime:
             yield runtime
@@ -118,7 +135,7 @@ async def open_runtime(arguments: argparse.Namespace, *, quiet: bool) -> AsyncIt
         try:
             backend = await registry.choose(arguments.backend, settings, spec, progress)
             stack.push_async_callback(backend.close)
-            sandbox = await _start(backend, spec, progress)
+            sandbox = await _start(backend, spec, progress, load)
         finally:
             progress.clear()
         if spec.keep:
@@ -128,11 +145,11 @@ async def open_runtime(arguments: argparse.Namespace, *, quiet: bool) -> AsyncIt
         yield await stack.enter_async_context(_attached(backend, sandbox.name, settings))
 
 
-async def _start(backend: Backend, spec: BoxSpec, progress: Progress) -> Sandbox:
-    """Start a box, and load the client meanwhile, which takes as long."""
+async def _start(backend: Backend, spec: BoxSpec, progress: Progress, load: str) -> Sandbox:
+    """Start a box, and import a module meanwhile."""
     starting = asyncio.create_task(backend.start(spec, progress))
     try:
-        await asyncio.to_thread(importlib.import_module, "glovebox.client.runtime")
+        await asyncio.to_thread(importlib.import_module, load)
         return await starting
     except asyncio.CancelledError:
         starting.cancel()
@@ -146,6 +163,39 @@ async def existing_box(name: str, flag: str) -> AsyncIterator[Runtime]:
     """A runtime for an existing box, which stays."""
     async with box(name, flag) as (backend, _), _attached(backend, name, host.load()) as runtime:
         yield runtime
+
+
+async def target_address(arguments: argparse.Namespace) -> Address:
+    """The address of the box that is meant: that of a name, else that of the flags or the environment.
+
+    Raises:
+        BackendError: the box of that name is stopped.
+    """
+    from glovebox.client.backend import Address
+
+    if not arguments.name:
+        url, key = address_and_key(arguments.url, arguments.session_api_key_file)
+        return Address(url=url, key=key)
+    if arguments.url:
+        raise BadSpec(f"{arguments.command} takes the name of a box or its --url, not both.")
+    async with box(arguments.name, arguments.backend) as (_, sandbox):
+        if not (await sandbox.info()).url:
+            raise BackendError(
+                f"The box {arguments.name} does not run. Start it with: glovebox resume {arguments.name}"
+            )
+        return sandbox.address
+
+
+@contextlib.asynccontextmanager
+async def connected(address: Address) -> AsyncIterator[Connection]:
+    """A connection that does not wait for a box that is not there."""
+    from glovebox.client.connection.http import Connection
+
+    connection = Connection(address, patience=0)
+    try:
+        yield connection
+    finally:
+        await connection.close()
 
 
 def _attached(backend: Backend, name: str, settings: HostSettings) -> Runtime:

@@ -75,11 +75,25 @@ def print_json(value: Any) -> None:
     print(msgspec.json.encode(value).decode(), flush=True)
 
 
-def print_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Columns as wide as what is in them."""
+def print_table(head: Sequence[str], rows: Sequence[Sequence[str]], *, elastic: str) -> None:
+    """Columns as wide as what is in them; on a terminal, the elastic one is shortened to what is left."""
     widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
+    place = head.index(elastic)
+    if sys.stdout.isatty():
+        others = sum(width + 2 for width in widths) - widths[place] - 2
+        widths[place] = min(widths[place], max(8, shutil.get_terminal_size().columns - others))
     for row in (head, *rows):
-        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+        cells = [*row]
+        cells[place] = _shortened(cells[place], widths[place])
+        print("  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip())
+
+
+def _shortened(text: str, width: int) -> str:
+    """A path keeps its end, anything else its beginning."""
+    if len(text) <= width:
+        return text
+    is_path = text.startswith("/") and " " not in text
+    return f"…{text[1 - width :]}" if is_path else f"{text[: width - 1]}…"
 
 
 def age(seconds: float) -> str:

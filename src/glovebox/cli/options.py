@@ -5,14 +5,14 @@ from __future__ import annotations
 import argparse
 import os
 import re
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 if TYPE_CHECKING:
     from glovebox.client.spec import BoxSpec, Mount
     from glovebox.settings.host import HostSettings
 
-Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+Commands: TypeAlias = "argparse._SubParsersAction[Parser]"
 
 FAILED = 1
 USAGE = 2
@@ -34,16 +34,75 @@ FRESH_ONLY = (
 )  # fmt: skip
 
 
-def add_parser(
-    commands: Commands, name: str, *, help: str, description: str, examples: str
-) -> argparse.ArgumentParser:
+class Parser(argparse.ArgumentParser):
+    """A parser with a short usage line, which says what was probably meant."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(USAGE, f"{self.prog}: {message}\n{self.format_usage()}All flags: {self.prog} --help\n")
+
+    def refuse(self, word: str) -> NoReturn:
+        """Refuse a word of the command line that nothing takes."""
+        if not word.startswith("-"):
+            self.error(f"{word!r} is one word too many.")
+        flags = [flag for action in self._actions for flag in action.option_strings]
+        self.error(f"there is no flag {word!r}.{did_you_mean(word.partition('=')[0], flags)}")
+
+    def format_usage(self) -> str:
+        self._shorten()
+        return super().format_usage()
+
+    def format_help(self) -> str:
+        self._shorten()
+        return super().format_help()
+
+    def _shorten(self) -> None:
+        """Leave flags out of the usage line: the help lists them."""
+        if self.usage is None:
+            formatter = self._get_formatter()
+            words = [
+                formatter._format_args(action, action.dest)
+                for action in self._actions
+                if not action.option_strings
+            ]
+            self.usage = " ".join(["%(prog)s [FLAGS]", *words])
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is not None and value not in action.choices:
+            known = [str(choice) for choice in action.choices if choice]
+            reason = f"{value!r} is none of {', '.join(known)}.{did_you_mean(str(value), known)}"
+            raise argparse.ArgumentError(action, reason)
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """A question with the known word that is most like this one; empty if none is."""
+    import difflib
+
+    found = difflib.get_close_matches(word, list(known), 1, 0.5)
+    return f" Did you mean {found[0]}?" if found else ""
+
+
+def add_parser(commands: Commands, name: str, *, help: str, description: str, examples: str) -> Parser:
     """A command with its help text, to which examples are added as they are written."""
-    return commands.add_parser(
+    parser = commands.add_parser(
         name,
         help=help,
         description=description,
         epilog=examples,
         formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.set_defaults(parser=parser)
+    return parser
+
+
+def add_target_arguments(parser: argparse.ArgumentParser) -> None:
+    """A box that is there: by its name, or by its address."""
+    parser.add_argument(
+        "name", nargs="?", default="", metavar="BOX", help="A box by its name. Default: the one at --url."
+    )
+    add_backend_argument(parser, default="all of them.")
+    parser.add_argument("--url", help="Address of the box. Default: http://127.0.0.1:8000. [GLOVEBOX_URL]")
+    parser.add_argument(
+        "--session-api-key-file", metavar="FILE", help="A file that holds the key. [SESSION_API_KEY: the key]"
     )
 
 
@@ -105,7 +164,7 @@ def _add_contents(parser: argparse.ArgumentParser) -> None:
     volume = "Another directory or volume that the box sees; MODE is rw, ro or overlay."
     group.add_argument("--volume", metavar="HOST:BOX[:MODE]", help=volume, **many)
     env = "What commands find in their environment; without a value, that of here."
-    group.add_argument("--env", metavar="NAME[=VALUE]", type=_variable, help=env, **many)
+    group.add_argument("--env", metavar="NAME[=VALUE]", type=parse_variable, help=env, **many)
     plugin = "A plugin to load: jupyter, agent_skills, ..."
     group.add_argument("--plugin", metavar="PLUGIN", help=plugin, **many)
     group.add_argument("--browser", action="store_true", help="With a browser.")
@@ -138,7 +197,7 @@ def spec_of(arguments: argparse.Namespace, settings: HostSettings) -> BoxSpec:
         build=arguments.build,
         workspace=arguments.workspace,
         volumes=_volumes(arguments.volume),
-        env={**settings.sandbox_env, **_environment(arguments.env, settings.environment)},
+        env={**settings.sandbox_env, **environment_of(arguments.env, settings.environment)},
         plugins=tuple(arguments.plugin),
         browser=arguments.browser,
         user=arguments.user,
@@ -168,8 +227,15 @@ def _given(value: Any) -> bool:
 
 def _volumes(given: list[str]) -> tuple[Mount, ...]:
     from glovebox.client.spec import parse_volumes
+    from glovebox.errors import BadSpec
 
-    return tuple(mount for text in given for mount in parse_volumes(_expanded(text)))
+    mounts: list[Mount] = []
+    for text in given:
+        try:
+            mounts += parse_volumes(_expanded(text))
+        except BadSpec:
+            raise BadSpec(f"--volume {text}: write HOST:BOX[:MODE], for example ./data:/data:ro") from None
+    return tuple(mounts)
 
 
 def _expanded(volume: str) -> str:
@@ -182,7 +248,8 @@ def _expanded(volume: str) -> str:
     return f"{source}{colon}{rest}"
 
 
-def _environment(given: list[str], own: Mapping[str, str]) -> dict[str, str]:
+def environment_of(given: list[str], own: Mapping[str, str]) -> dict[str, str]:
+    """The variables of flags; one without a value has the one of here, if there is one."""
     values = {}
     for text in given:
         name, equals, value = text.partition("=")
@@ -193,7 +260,8 @@ def _environment(given: list[str], own: Mapping[str, str]) -> dict[str, str]:
     return values
 
 
-def _variable(text: str) -> str:
+def parse_variable(text: str) -> str:
+    """A flag that sets a variable."""
     if not _VARIABLE.fullmatch(text.partition("=")[0]):
         raise argparse.ArgumentTypeError(f"{text!r} is not of the form NAME=VALUE")
     return text

@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+import logging
 from contextlib import AsyncExitStack
 from typing import Any, Protocol
 
-from glovebox.client.backend import Backend, ProgressReport
+from glovebox.client.backend import Backend, BoxInfo, ProgressReport
 from glovebox.client.spec import BoxSpec
 from glovebox.errors import BackendError, BadSpec, EngineUnavailable, NoSuchBackend, NoSuchBox
 from glovebox.settings.host import HostSettings
+
+log = logging.getLogger(__name__)
 
 GROUP = "glovebox.backends"
 #: Fields of a spec that only containers have.
@@ -141,6 +144,28 @@ async def find(name: str, settings: HostSettings, box: str) -> Backend:
         else:
             return backend
     raise NoSuchBox(f"There is no box {box!r}.")
+
+
+async def list_boxes(name: str, settings: HostSettings) -> list[BoxInfo]:
+    """The boxes of the named backend, or of all of them, oldest first.
+
+    Raises:
+        BackendError: the one that was named cannot list them.
+    """
+    places = [name] if name else [place for place in names() if place != "remote" or settings.url]
+    found: list[BoxInfo] = []
+    for place in places:
+        backend = open_backend(place, settings)
+        try:
+            found += await backend.boxes()
+        except BackendError as error:
+            if name:
+                raise
+            if not isinstance(error, EngineUnavailable):
+                log.warning("The boxes of the backend %s are not listed: %s", place, error)
+        finally:
+            await backend.close()
+    return sorted(found, key=lambda info: info.created)
 
 
 def _foreign() -> dict[str, str]:

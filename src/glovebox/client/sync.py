@@ -5,101 +5,22 @@ Every method is `Runtime`'s own, run by an event loop in a thread that all share
 
 from __future__ import annotations
 
-import asyncio
-import atexit
-import concurrent.futures.thread  # its own end must come after ours
 import functools
-import logging
-import os
-import threading
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, Protocol, Self, TypeVar
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
+from glovebox.client import loop
 from glovebox.client.backend import RuntimeStatus, Sandbox
 from glovebox.client.connection.events import Happening
 from glovebox.client.connection.streaming import Progress
+from glovebox.client.loop import LOOP, blocking_items
 from glovebox.client.runtime import BoxFacts, Runtime
-from glovebox.errors import GloveboxError
 from glovebox.protocol.base import Action, ObservationT
 from glovebox.protocol.observations import ErrorObservation
 
-log = logging.getLogger(__name__)
-
 P = ParamSpec("P")
 T = TypeVar("T")
-ItemT = TypeVar("ItemT", covariant=True)
-
-
-class _Loop:
-    """An event loop in a thread of its own, started when it is first needed."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread: threading.Thread | None = None
-        self._process = 0
-
-    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine. An interrupt cancels it, and waits for the cancellation."""
-        loop = self._running()
-        if threading.current_thread() is self._thread:
-            coroutine.close()
-            raise RuntimeError("A callback of a runtime cannot wait for a runtime: it would wait for itself.")
-        outcome: concurrent.futures.Future[T] = concurrent.futures.Future()
-        tasks: list[asyncio.Task[T]] = []
-
-        def start() -> None:
-            tasks.append(loop.create_task(coroutine))
-            tasks[0].add_done_callback(functools.partial(_hand_over, outcome))
-
-        loop.call_soon_threadsafe(start)
-        try:
-            return outcome.result()
-        except KeyboardInterrupt:
-            loop.call_soon_threadsafe(lambda: tasks[0].cancel())
-            concurrent.futures.wait([outcome])
-            raise
-
-    def _running(self) -> asyncio.AbstractEventLoop:
-        with self._lock:
-            if self._loop is None or self._process != os.getpid():  # threads do not follow into a fork
-                self._loop, self._process = asyncio.new_event_loop(), os.getpid()
-                self._thread = threading.Thread(
-                    target=self._loop.run_forever, name="glovebox-runtimes", daemon=True
-                )
-                self._thread.start()
-            return self._loop
-
-
-def _hand_over(outcome: concurrent.futures.Future[T], task: asyncio.Task[T]) -> None:
-    if task.cancelled():
-        outcome.set_exception(concurrent.futures.CancelledError())
-    elif (error := task.exception()) is not None:
-        outcome.set_exception(error)
-    else:
-        outcome.set_result(task.result())
-
-
-_LOOP = _Loop()
-#: Runtimes to close when the interpreter ends, and the processes that opened them.
-_OPEN: dict[Runtime, int] = {}
-
-
-def _close_all() -> None:
-    for runtime, process in list(_OPEN.items()):
-        del _OPEN[runtime]
-        if process != os.getpid():  # a fork must not end the boxes of its parent
-            continue
-        try:
-            _LOOP.run(runtime.close())
-        except GloveboxError as error:
-            log.warning("A box may be left behind: %s", error)
-
-
-# `atexit` handlers run when no thread can be started any more, and backends need some to delete boxes.
-getattr(threading, "_register_atexit", atexit.register)(_close_all)
 
 
 def blocking(
@@ -109,7 +30,7 @@ def blocking(
 
     @functools.wraps(method)
     def wait(self: SyncRuntime, /, *arguments: P.args, **named: P.kwargs) -> T:
-        return _LOOP.run(method(self._runtime, *arguments, **named))
+        return LOOP.run(method(self._runtime, *arguments, **named))
 
     return wait
 
@@ -130,34 +51,6 @@ def _built_like(
     return like
 
 
-class _Source(Protocol[ItemT]):
-    def __anext__(self) -> Awaitable[ItemT]: ...
-
-    def aclose(self) -> Coroutine[Any, Any, None]: ...
-
-
-def _items(source: _Source[ItemT]) -> Iterator[ItemT]:
-    try:
-        while True:
-            try:
-                yield _LOOP.run(_next(source))
-            except _Ended:
-                return
-    finally:
-        _LOOP.run(source.aclose())
-
-
-class _Ended(Exception):
-    """The end of an iterator: StopAsyncIteration cannot be set on a future."""
-
-
-async def _next(source: _Source[ItemT]) -> ItemT:
-    try:
-        return await source.__anext__()
-    except StopAsyncIteration:
-        raise _Ended from None
-
-
 class SyncRuntime(BoxFacts):
     """A box and the connection to it.
 
@@ -173,22 +66,24 @@ class SyncRuntime(BoxFacts):
         self._runtime = runtime
         self.spec = runtime.spec
 
+    @classmethod
+    def over(cls, runtime: Runtime) -> Self:
+        """The blocking form of a runtime whose event loop is that of `loop.LOOP`."""
+        made = cls.__new__(cls)
+        made._runtime, made.spec = runtime, runtime.spec
+        return made
+
     def connect(self) -> None:
         """Start the box, or attach to it, and wait until it answers. If this fails, nothing is left.
 
         Raises:
             GloveboxError: it failed; the class and the text say why.
         """
-        _OPEN[self._runtime] = os.getpid()
-        with ExitStack() as unfinished:
-            unfinished.callback(_OPEN.pop, self._runtime, None)
-            _LOOP.run(self._runtime.connect())
-            unfinished.pop_all()
+        loop.connect(self._runtime)
 
     def close(self) -> None:
         """Disconnect, and delete the box if it was started here without `keep`. Idempotent."""
-        _LOOP.run(self._runtime.close())
-        _OPEN.pop(self._runtime, None)
+        loop.close(self._runtime)
 
     def __enter__(self) -> Self:
         self.connect()
@@ -228,19 +123,23 @@ class SyncRuntime(BoxFacts):
 
     def stream(self, action: Action[ObservationT]) -> Iterator[Progress | ObservationT | ErrorObservation]:
         """Execute an action and iterate over its events; the last item is its observation."""
-        return _items(self._runtime.stream(action))
+        return blocking_items(self._runtime.stream(action))
 
     def events(
         self, *, after: str = "", kinds: Iterable[str] = (), action_id: str = ""
     ) -> Iterator[Happening]:
         """The events of the box: stored ones from `after` on, then new ones."""
-        return _items(self._runtime.events(after=after, kinds=kinds, action_id=action_id))
+        return blocking_items(self._runtime.events(after=after, kinds=kinds, action_id=action_id))
 
     def download(
         self, path: str, *, query: Mapping[str, str] | None = None, limit: float = 300.0
     ) -> Iterator[bytes]:
         """The response body of an endpoint, in pieces."""
-        return _items(self._runtime.download(path, query=query, limit=limit))
+        return blocking_items(self._runtime.download(path, query=query, limit=limit))
+
+    def port_url(self, port: int) -> str | None:
+        """The address at which the host reaches a port of the box; None if it does not."""
+        return self._runtime.port_url(port)
 
     @property
     def timeout(self) -> float:

@@ -170,7 +170,7 @@ def choice(request: Request, name: str, among: tuple[str, ...]) -> str:
     return text
 
 
-async def body(request: Request, kind: type[T]) -> T:
+async def body(request: Request, kind: type[T], most_bytes: int = MOST_BYTES) -> T:
     """The JSON body.
 
     Raises:
@@ -181,8 +181,8 @@ async def body(request: Request, kind: type[T]) -> T:
     data = bytearray()
     async for piece in request.stream():
         data += piece
-        if len(data) > MOST_BYTES:
-            raise TooLarge(f"The body has more than {MOST_BYTES:,} bytes.")
+        if len(data) > most_bytes:
+            raise TooLarge(f"The body has more than {most_bytes:,} bytes.")
     try:
         return json_decoder(kind).decode(bytes(data))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -219,7 +219,7 @@ async def _disconnected(request: Request, error: Exception) -> Response:
 
 
 async def unexpected_error(request: Request, error: Exception) -> Response:
-    """A defect."""
+    """Answer a defect without a word of what was raised."""
     return unexpected()
 
 

@@ -5,20 +5,25 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Any
 
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from glovebox.errors import GloveboxError
-from glovebox.http.responses import to_json
+from glovebox.http.responses import NEXT_HEADER, to_json
 
 log = logging.getLogger(__name__)
 
 #: Proxies close what is silent for longer.
 KEEP_ALIVE_SECONDS = 15.0
 EVENTS = "text/event-stream"
+RAW = "application/octet-stream"
+#: How much of a log is read at a time.
+_PIECE = 262_144
+#: `read(offset, limit)` gives some of the bytes there; it raises OutputGone.
+ReadBytes = Callable[[int, int], Awaitable[bytes]]
 #: Caches and proxies must pass everything on at once.
 _HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
@@ -96,6 +101,46 @@ class Stream(Response):
             if self._quiet:
                 await send({"type": "http.response.body", "body": b": keep-alive\n\n", "more_body": True})
             self._quiet = True
+
+
+class RawBytes(Response):
+    """Bytes of a log, a piece at a time; their number is known beforehand."""
+
+    media_type = RAW
+
+    def __init__(self, read: ReadBytes, offset: int, first: bytes, length: int) -> None:
+        self._read = read
+        self._offset = offset
+        self._first = first
+        self._length = length
+        self.status_code = 200
+        self.background = None
+        self.init_headers({"Content-Length": str(length), NEXT_HEADER: str(offset + length)})
+
+    @classmethod
+    async def read_first(cls, read: ReadBytes, offset: int, length: int) -> RawBytes:
+        """The answer, its first piece read already: what is gone is an error, not a cut answer."""
+        first = await read(offset, min(_PIECE, length)) if length else b""
+        return cls(read, offset, first, length)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it as fast as it is taken."""
+        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+        gone = asyncio.ensure_future(disconnected(receive))
+        piece, sent = self._first, 0
+        try:
+            while not gone.done():
+                sent += len(piece)
+                more = bool(piece) and sent < self._length
+                await send({"type": "http.response.body", "body": piece, "more_body": more})
+                if not more:
+                    return
+                piece = await self._read(self._offset + sent, min(_PIECE, self._length - sent))
+        except GloveboxError as error:
+            # Returning without the rest makes the server close the connection.
+            log.warning("An answer was broken off: %s", error)
+        finally:
+            gone.cancel()
 
 
 async def disconnected(receive: Receive) -> None:

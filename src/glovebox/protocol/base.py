@@ -34,6 +34,8 @@ class Observation(Message):
     observation: ClassVar[str]
     #: One line for a person, as `str.format` fills it from this observation.
     message_template: ClassVar[str] = "{0.content}"
+    #: Fields that the contract does not know: they travel in `details`, for callers that ask for these.
+    extensions: ClassVar[tuple[str, ...]] = ()
 
     content: str = ""
 

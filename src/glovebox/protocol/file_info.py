@@ -95,10 +95,20 @@ class Chmod(Message, forbid_unknown_fields=True):
 
 
 class Unpacked(Message):
-    """How many files of an archive were unpacked."""
+    """How much of an archive was unpacked into a directory."""
 
     path: str
     files: int
+    #: Entries that must not be unpacked: links that lead outside, names with `..`, pipes, devices.
+    skipped: int
+
+
+class WatchReady(Message):
+    """A watch has begun."""
+
+    path: str
+    #: How many directories are watched.
+    directories: int
 
 
 class FileChange(Message):

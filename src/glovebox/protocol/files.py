@@ -28,7 +28,7 @@ class GlobObservation(Observation):
     """Paths that match, newest first, then by path; `content` has one per line."""
 
     observation: ClassVar[str] = "glob"
-    message_template: ClassVar[str] = "Found {0.total} paths matching {0.pattern}."
+    message_template: ClassVar[str] = "Paths that match {0.pattern}: {0.total}."
     pattern: str
     #: The directory that was searched.
     path: str
@@ -79,7 +79,7 @@ class GrepObservation(Observation):
     """
 
     observation: ClassVar[str] = "grep"
-    message_template: ClassVar[str] = "Found {0.total} lines matching {0.pattern}."
+    message_template: ClassVar[str] = "Lines that match {0.pattern}: {0.total}."
     pattern: str
     #: The directory or file that was searched.
     path: str

@@ -22,6 +22,8 @@ class CellInfo(Message):
     status: CellStatus | None = None
     #: The name of the exception it ended with, or why it was interrupted or died.
     error: str | None = None
+    #: What that exception says.
+    message: str | None = None
     #: Seconds since 1970.
     accepted: float
     started: float | None = None

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from glovebox.protocol.base import Message, Observation
+from glovebox.protocol.notebook import CellInfo
 
 
 class ErrorObservation(Observation):
@@ -55,13 +56,16 @@ class IPythonRunCellObservation(Observation):
 
     observation: ClassVar[str] = "run_ipython"
     message_template: ClassVar[str] = "Code executed in IPython cell."
+    extensions: ClassVar[tuple[str, ...]] = ("cell",)
     code: str
     image_urls: list[str] | None = None
+    #: How the cell ended, and with which exception.
+    cell: CellInfo | None = None
 
     @property
     def success(self) -> bool:
-        """Always true on the wire: failures are in the text."""
-        return True
+        """Whether the cell did not fail. On the wire it is always true: there, failures are in the text."""
+        return self.cell is None or self.cell.status == "ok"
 
 
 class FileReadObservation(Observation):

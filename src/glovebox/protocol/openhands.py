@@ -22,6 +22,7 @@ from glovebox.protocol.actions import OPENHANDS_ACTIONS
 from glovebox.protocol.base import Action, Observation
 from glovebox.protocol.files import FILE_ACTIONS, FILE_OBSERVATIONS
 from glovebox.protocol.observations import OBSERVATIONS, CmdOutputObservation, ErrorObservation
+from glovebox.protocol.terminal import CommandAction, CommandInputAction, CommandObservation
 
 SOURCES = frozenset({"agent", "user", "environment"})
 SECURITY_RISKS = frozenset({-1, 0, 1, 2})
@@ -74,6 +75,8 @@ def encode_observation(observation: Observation) -> dict[str, Any]:
     """The envelope that a server answers with: exactly these keys, in this order."""
     extras = msgspec.to_builtins(observation)
     content = extras.pop("content")
+    for name in observation.extensions:
+        del extras[name]
     envelope = {
         "message": observation.message,
         "observation": observation.observation,
@@ -99,6 +102,8 @@ def decode_observation(envelope: dict[str, Any], kinds: Iterable[type[Observatio
     fields = _object(envelope.get("extras"), "extras")
     if kind is CmdOutputObservation:
         _modernize_command_output(fields)
+    if kind.extensions and isinstance(details := envelope.get("details"), dict):
+        fields = {**fields, **{name: details.get(name) for name in kind.extensions}}
     try:
         return convert({**fields, "content": envelope.get("content", "")}, kind)
     except msgspec.ValidationError as error:
@@ -121,8 +126,13 @@ class Codec:
 
     def __init__(
         self,
-        actions: Iterable[type[Action[Any]]] = (*OPENHANDS_ACTIONS, *FILE_ACTIONS),
-        observations: Iterable[type[Observation]] = (*OBSERVATIONS, *FILE_OBSERVATIONS),
+        actions: Iterable[type[Action[Any]]] = (
+            *OPENHANDS_ACTIONS,
+            CommandAction,
+            CommandInputAction,
+            *FILE_ACTIONS,
+        ),
+        observations: Iterable[type[Observation]] = (*OBSERVATIONS, CommandObservation, *FILE_OBSERVATIONS),
     ) -> None:
         self._actions = {action.action: action for action in actions}
         #: Looked up when an action first comes: doing it for all takes longer than the rest of a start.

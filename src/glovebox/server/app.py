@@ -23,6 +23,7 @@ from glovebox.http.responses import ERROR_HEADER, NEXT_HEADER, ErrorBody, json_r
 from glovebox.http.sse import EVENTS, described
 from glovebox.protocol.base import Message
 from glovebox.protocol.status import PluginInfo
+from glovebox.server.commands import run_command_endpoint
 from glovebox.server.execute import Executions
 from glovebox.server.guard import KEY_HEADER, Guard
 from glovebox.server.logins import Logins
@@ -173,6 +174,7 @@ def _execute(box: Box) -> list[Endpoint]:
             "goes away does not stop the action; with the same `idempotency_key` it can join again.",
             body=body,
         ),
+        run_command_endpoint(box, executions),
     ]  # fmt: skip
 
 

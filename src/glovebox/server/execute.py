@@ -29,6 +29,7 @@ from glovebox.http.responses import (
 )
 from glovebox.json_codec import json_decoder
 from glovebox.protocol.base import Action, Message
+from glovebox.protocol.notebook import CellInfo
 from glovebox.protocol.openhands import Refusal, encode_observation
 from glovebox.protocol.terminal import CommandInfo
 from glovebox.server.replays import ActionAnswer, KeyedAction, Replays
@@ -48,6 +49,8 @@ class Details(Message):
     seconds: float
     #: The command behind it, if it ran one: its state, what it asks for, its bill.
     command: CommandInfo | None = None
+    #: The cell that it ran: how it ended, and with which exception.
+    cell: CellInfo | None = None
 
 
 class Running(msgspec.Struct):
@@ -70,7 +73,6 @@ class Executions:
         self._tasks: set[asyncio.Task[ActionAnswer]] = set()
 
     async def respond(self, request: Request) -> Response:
-        """`POST /execute_action`."""
         asked = await decode_asked(request)
         if isinstance(asked, Response):
             return asked
@@ -177,13 +179,16 @@ class Executions:
 
 def _details(call: Call, started: float) -> msgspec.Raw:
     seconds = time.monotonic() - call.started
-    details = Details(action_id=call.id, started=started, seconds=seconds, command=call.command)
+    details = Details(
+        action_id=call.id, started=started, seconds=seconds, command=call.command, cell=call.cell
+    )
     return msgspec.Raw(to_json(details))
 
 
 LONGEST_KEY = 512
 #: As the contract has it.
 _UNREADABLE = "There was an error parsing the body"
+_TYPE_HINT = "send Content-Type: application/json"
 
 
 class ExecuteRequest(Message):
@@ -192,7 +197,7 @@ class ExecuteRequest(Message):
     action: dict[str, Any]
     #: The same key again gives the same answer, and the action is not run twice.
     idempotency_key: str | None = None
-    #: Ask for `details` beside the observation: the action's id, its timing, the command it ran.
+    #: Ask for `details` beside the observation: the action's id, its timing, the command or cell it ran.
     details: bool = False
 
     @property
@@ -208,7 +213,7 @@ async def decode_asked(request: Request) -> ExecuteRequest | Response:
     """The decoded request, or the response that says what is wrong with it."""
     body = await request.body()
     if not _is_json(request.headers.get("content-type")):
-        return invalid_request(_not_an_object(body))
+        return invalid_request({**_not_an_object(body), "ctx": {"hint": _TYPE_HINT}})
     try:
         asked = _DECODER.decode(body)
         check_depth(body, asked.action)

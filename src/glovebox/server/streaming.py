@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -54,12 +54,20 @@ class ExecuteActionStream:
             running, answer = self._executions.begin(asked)
         except KeyReused as error:
             return action_failed(error)
-        return Stream(_messages(self._box, running, answer, asked.details))
+
+        def last(result: ActionAnswer) -> bytes:
+            return message("observation", result.encode(details=asked.details))
+
+        return Stream(action_messages(self._box, running, answer, last))
 
 
-async def _messages(
-    box: Box, running: Running, answer: asyncio.Future[ActionAnswer], details: bool
+async def action_messages(
+    box: Box,
+    running: Running,
+    answer: asyncio.Future[ActionAnswer],
+    last: Callable[[ActionAnswer], bytes],
 ) -> AsyncGenerator[bytes, None]:
+    """The events of an action as messages, and `last` of its answer, unless it failed."""
     follower = _Follower(box, running)
     events = box.executor.events
     started = False
@@ -81,7 +89,7 @@ async def _messages(
         failure = Failure(status=result.status, code=result.code, detail=detail, request_id=request_id)
         yield message("error", failure)
     else:
-        yield message("observation", result.encode(details=details))
+        yield last(result)
 
 
 class _Follower:
@@ -158,11 +166,12 @@ class EventStreamEndpoint:
         query = request.query_params
         seen = query.get("after") or request.headers.get("last-event-id") or ""
         kinds = frozenset(query.get("kinds", "").replace(",", " ").split())
-        messages = self._messages(seen, kinds, query.get("action_id"))
+        follow = query.get("follow", "true").lower() != "false"
+        messages = self._messages(seen, kinds, query.get("action_id"), follow=follow)
         return Stream(messages, closing=self._closing)
 
     async def _messages(
-        self, seen: str, kinds: frozenset[str], action_id: str | None
+        self, seen: str, kinds: frozenset[str], action_id: str | None, *, follow: bool
     ) -> AsyncGenerator[bytes, None]:
         seq = self._seq(seen)
         if seq is None:
@@ -176,6 +185,8 @@ class EventStreamEndpoint:
                 if (not kinds or event.event in kinds) and action_id in (None, event.action_id):
                     yield message(event.event, event, f"{self._boot}-{seq}")
             if seq >= self._events.last:
+                if not follow:
+                    return
                 await self._events.more(seq)
 
     def _seq(self, seen: str) -> int | None:
@@ -194,10 +205,11 @@ def event_endpoint(events: EventLog, closing: asyncio.Event) -> Endpoint:
     kinds = ("reset", "gap", *(kind.event for kind in Event.__subclasses__()))
     return Endpoint(
         "GET", "/events", EventStreamEndpoint(events, closing).__call__, "Everything that happens in the box",
-        {200: Reply("Server-sent events, without end.", described(*kinds), EVENTS)},
+        {200: Reply("Server-sent events; without end, unless `follow` is false.", described(*kinds), EVENTS)},
         parameters=(
             Parameter("after", text, "The id of the last event seen; also as the header `Last-Event-ID`."),
             Parameter("kinds", text, "Only events of these kinds, separated by commas."),
             Parameter("action_id", text, "Only events of this action."),
+            Parameter("follow", {"type": "boolean"}, "False ends the stream with the newest event."),
         ),
     )  # fmt: skip

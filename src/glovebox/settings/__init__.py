@@ -10,6 +10,7 @@ import argparse
 import dataclasses
 import os
 import pwd
+import sys
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -47,7 +48,7 @@ def parse_vscode_port(text: str) -> int:
 
 
 def parse_terminal(text: str) -> str:
-    """What holds the shells."""
+    """The kind of terminal that holds the shells: `pty` or `tmux`."""
     if text not in ("pty", "tmux"):
         raise ValueError(f"{text!r} is neither pty nor tmux")
     return text
@@ -169,6 +170,18 @@ class Settings:
         1 << 30, parse=parse_size,
         help="How much raw output is kept on disk for each session, for example 100M; the oldest goes first.",
     )  # fmt: skip
+    process_log_size: int = setting(
+        1 << 30, parse=parse_size,
+        help="How much of each stream of a process is kept on disk, for example 100M; the oldest goes first.",
+    )  # fmt: skip
+    process_history: int = setting(
+        1_000, parse=parse_count, metavar="NUMBER",
+        help="How many processes are remembered after their end, with their output.",
+    )  # fmt: skip
+    process_history_size: int = setting(
+        4 << 30, parse=parse_size,
+        help="How much output of processes that have ended is kept in all; the first that ended goes first.",
+    )  # fmt: skip
     max_upload_size: int = setting(
         16 << 30, parse=parse_size,
         help="Largest upload taken, for example 500M; an archive may unpack to as much.",
@@ -208,7 +221,6 @@ class Settings:
     )  # fmt: skip
     log_level: str = setting("INFO", "DEBUG, INFO, WARNING or ERROR.", variable="LOG_LEVEL", metavar="LEVEL")
     log_json: bool = setting(False, "Log one JSON object per line.", variable="LOG_JSON")
-    quiet: bool = setting(False, "Print no line for each action. Without a terminal, none is printed anyway.")
 
     #: What commands inherit: the environment of the server without its secrets.
     command_environment: Mapping[str, str] = dataclasses.field(default_factory=dict, repr=False)
@@ -302,6 +314,12 @@ def plugin_options(settings: Settings, plugin: str, kind: type[MessageT]) -> Mes
         return convert(chosen, kind, strict=False)
     except msgspec.ValidationError as error:
         raise SettingsError(f"The settings of plugin {plugin} cannot be used: {error}") from error
+
+
+def kernel_packages() -> str:
+    """The virtual environment whose packages kernels begin with, if it lies beside that of this process."""
+    beside = f"{sys.prefix}-kernel"
+    return beside if os.path.isdir(beside) else ""
 
 
 def client(

@@ -9,7 +9,7 @@ import pytest
 from glovebox.box.browser.chromium import find_chromium
 from glovebox.errors import BrowserError
 from tests.box.browser.pages import Browser
-from tests.support.running import running_box
+from tests.support.running import before_all_others, running_box
 
 
 def program(directory: Path, name: str, text: str = "#!/bin/sh\nexec true\n") -> Path:
@@ -71,7 +71,7 @@ def test_actions_say_what_to_install_without_playwright(tmp_path: Path) -> None:
     (hidden / "playwright" / "__init__.py").write_text(
         "raise ModuleNotFoundError(\"No module named 'playwright'\", name='playwright')"
     )
-    with running_box(tmp_path / "ws", environment={"PYTHONPATH": str(hidden)}) as box:
+    with running_box(tmp_path / "ws", environment=before_all_others(hidden)) as box:
         seen = Browser(box).act('goto("about:blank")')
         assert "pip install 'glovebox-runtime[browser]'" in seen.error
 

@@ -402,6 +402,11 @@ def test_the_file_endpoints_have_the_rights_of_the_user(box: RunningBox, place: 
     assert refused(client.post("/files/remove", json={"path": str(base / "roots/file.txt")}))
     assert refused(client.post("/files/chmod", json={"path": str(place / "link"), "mode": 0o666}))
     assert refused(client.post("/files/chmod", json={"path": str(place / "own.txt"), "owner": "root"}))
+    for what in ("archive", "watch"):
+        for path in (base / "closed", place / "away"):
+            assert refused(client.get(f"/files/{what}", params={"path": str(path)}))
+    through = {"path": str(place / "away")}
+    assert refused(client.put("/files/archive", params=through, content=bytes(1024)))
     given = client.put("/files/content", params={"path": str(place / "own.txt"), "owner": "0"}, content=b"x")
     assert refused(given)
     assert (place / "own.txt").read_text() == "old\n"

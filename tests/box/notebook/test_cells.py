@@ -6,7 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from glovebox import Runtime
+from glovebox.protocol.actions import IPythonRunCellAction
+from glovebox.protocol.observations import IPythonRunCellObservation
 from tests.box.notebook.cells import Asking, Cells
+from tests.server.reading import envelope
 from tests.support.running import wait_until
 from tests.support.waiting import LIMIT
 
@@ -219,3 +223,46 @@ for thread in threads: thread.join()
 """
     pieces = notebook.run(code).split(";")[:-1]
     assert sorted(pieces) == sorted(f"{name}{number}" for name in "abcd" for number in range(2000))
+
+
+@pytest.mark.parametrize(
+    ("code", "status", "error", "message"),
+    [
+        ("1/0", "error", "ZeroDivisionError", "division by zero"),
+        ("6 * 7", "ok", None, None),
+        ("1 +", "error", "SyntaxError", "invalid syntax (<ipython-input-1>, line 1)"),
+    ],
+)
+def test_details_say_whether_a_cell_failed_and_the_contract_does_not(
+    notebook: Cells, code: str, status: str, error: str | None, message: str | None
+) -> None:
+    plain = notebook.observation(code)
+    assert plain["success"] is True
+    assert set(plain["extras"]) == {"code", "image_urls"}
+    body = {**envelope("run_ipython", code=code, include_extra=False), "details": True}
+    answer = notebook.box.client.post("/execute_action", json=body).json()
+    assert answer["success"] is True
+    assert set(answer["extras"]) == {"code", "image_urls"}
+    cell = answer["details"]["cell"]
+    assert (cell["status"], cell["error"]) == (status, error)
+    assert (cell["message"] or "").partition(" (")[0] == (message or "").partition(" (")[0]
+
+
+async def test_the_python_api_says_whether_a_cell_failed(notebook: Cells) -> None:
+    async with Runtime(notebook.box.url, key=notebook.box.key) as runtime:
+        failed = await runtime.run_ipython("1/0")
+        assert isinstance(failed, IPythonRunCellObservation)
+        assert failed.cell
+        assert (failed.success, failed.cell.status, failed.cell.error) == (
+            False,
+            "error",
+            "ZeroDivisionError",
+        )
+        assert (await runtime.run_ipython("6 * 7")).success
+        late = await runtime.run_ipython("import time; time.sleep(600)", timeout=0.2)
+        assert late.success is False
+        stream = runtime.stream(IPythonRunCellAction(code="1/0"))
+        async for _ in stream:
+            pass
+        assert stream.observation
+        assert stream.observation.success is False

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import socket
 import threading
 from collections.abc import Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from typing import Any
 
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
@@ -126,12 +124,6 @@ def hole() -> Iterator[Hole]:
         listener.close()
         for connection in found.taken:
             connection.close()
-
-
-def before_all_others(directory: Path) -> dict[str, str]:
-    """What lets packages in a directory be found instead of those that are installed."""
-    path = [str(directory), *filter(None, [os.environ.get("PYTHONPATH")])]
-    return {"PYTHONPATH": os.pathsep.join(path)}
 
 
 def values(attributes: Any) -> dict[str, Any]:

@@ -12,8 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
 import glovebox
-from tests.box.telemetry.collector import before_all_others
-from tests.support.running import RunningBox, running_box, wait_until
+from tests.support.running import RunningBox, before_all_others, running_box, wait_until
 from tests.support.waiting import LIMIT
 
 ROOT = Path(__file__).parents[3]

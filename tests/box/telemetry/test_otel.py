@@ -18,13 +18,12 @@ import glovebox
 from tests.box.telemetry.collector import (
     SOON,
     Collector,
-    before_all_others,
     collecting,
     hole,
     value,
     values,
 )
-from tests.support.running import KEY, RunningBox, running_box, wait_until
+from tests.support.running import KEY, RunningBox, before_all_others, running_box, wait_until
 
 TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 #: Stands in commands, paths, content and output, and must never be seen outside the box.

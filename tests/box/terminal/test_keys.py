@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from glovebox.box.terminal.session import control_key
+from glovebox.box.terminal.keys import control_key
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from pathlib import Path
 import glovebox
 from glovebox.client.spec import BoxSpec
 from glovebox.errors import NoIsolation, NotSupported
+from glovebox.settings import kernel_packages
 
 #: The visible part of the root directory. Not /home, /root, /run, /srv, /sys, /var: they hold private data.
 _SYSTEM = ("bin", "etc", "gnu", "lib", "lib32", "lib64", "libx32", "nix", "opt", "sbin", "usr")
@@ -82,10 +83,11 @@ def wrap_command(
 
 
 def interpreter_paths() -> list[str]:
-    """The paths of this interpreter, its libraries and this package outside the system."""
+    """The paths of this interpreter, its libraries, this package and those of kernels outside the system."""
     package = str(Path(glovebox.__file__).parent)
     libraries = [path for path in sys.path if os.path.basename(path) in ("site-packages", "dist-packages")]
     candidates = [sys.base_prefix, sys.base_exec_prefix, sys.prefix, sys.exec_prefix, *libraries, package]
+    candidates += filter(None, [kernel_packages()])
     candidates += [os.path.realpath(path) for path in candidates]
     candidates.append(os.path.realpath(sys.executable))
     return _outside_system(candidates)

@@ -16,7 +16,7 @@ import msgspec
 
 from glovebox.backends.startup import finish
 from glovebox.client.spec import BoxSpec
-from glovebox.errors import BoxExists, NoSuchBox
+from glovebox.errors import BackendError, BoxExists, NoSuchBox
 from glovebox.json_codec import json_decoder
 from glovebox.protocol.base import Message
 from glovebox.state_files import read_file
@@ -167,6 +167,8 @@ class BoxRecords:
                 raise BoxExists(
                     f"There is a box {directory.name!r} already: attach to it, or choose another name."
                 ) from None
+            except OSError as error:
+                raise self._unusable(error) from error
             directory.write(record)
 
     def directories(self) -> list[BoxDirectory]:
@@ -192,10 +194,24 @@ class BoxRecords:
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
-        """Lock against new directories: one without a record is then an orphan."""
-        self.root.mkdir(0o700, parents=True, exist_ok=True)
-        with _lock(self.root):
+        """Lock against new directories: one without a record is then an orphan.
+
+        Raises:
+            BackendError: nothing can be kept there.
+        """
+        with contextlib.ExitStack() as stack:
+            try:
+                self.root.mkdir(0o700, parents=True, exist_ok=True)
+                stack.enter_context(_lock(self.root))
+            except OSError as error:
+                raise self._unusable(error) from error
             yield
+
+    def _unusable(self, error: OSError) -> BackendError:
+        return BackendError(
+            f"Boxes cannot be kept in {self.root}: {error.strerror or error}. "
+            "Set XDG_STATE_HOME to a directory that can be written."
+        )
 
 
 @contextlib.contextmanager

@@ -31,6 +31,11 @@ _LOOK_LIMIT = 15.0
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _WORKER = "glovebox.box.browser.worker"
 _EVALUATION = "glovebox.box.browser.worker.evaluation"
+#: Runs a module with the search path of the server: neither PYTHONPATH nor the current directory changes it.
+_RUN_MODULE = (
+    "import sys; sys.path = sys.argv.pop(1).split(':'); import runpy; "
+    "runpy.run_module(sys.argv.pop(1), run_name='__main__', alter_sys=True)"
+)
 _EVALUATION_ENDED = (
     "The evaluation's process has ended, and its rewards with it. POST /plugins/browser/restart begins anew."
 )
@@ -170,12 +175,17 @@ class Browser:
             await supervised.current.close()
             supervised.current = None
         setup = await threads.run(self._setup)
-        command = [self._options.python or sys.executable, "-m", _EVALUATION if setup.evaluation else _WORKER]
+        command = self._command(_EVALUATION if setup.evaluation else _WORKER)
         process = await BrowserProcess.start(self._context.keeper, threads, setup, command, self._receive)
         self._publish("started", f"Chromium {process.version}")
         if self._watchers:
             process.cast(True)
         return process
+
+    def _command(self, module: str) -> list[str]:
+        if self._options.python:
+            return [self._options.python, "-m", module]
+        return [sys.executable, "-I", "-c", _RUN_MODULE, ":".join(sys.path), module]
 
     def _setup(self) -> Setup:
         """Blocks."""

@@ -9,8 +9,10 @@ from glovebox.box.files.actions.content import FileActions
 from glovebox.box.files.actions.paths import PathActions
 from glovebox.box.files.actions.search import SearchActions
 from glovebox.box.files.disk.local_files import LocalFiles
+from glovebox.box.files.endpoints.archives import archive_endpoints
 from glovebox.box.files.endpoints.content import content_endpoints
 from glovebox.box.files.endpoints.paths import path_endpoints
+from glovebox.box.files.endpoints.watch import watch_endpoint
 from glovebox.box.files.endpoints.workspace import Workspace, default_home
 from glovebox.box.files.transfer.endpoints import transfer_endpoints
 from glovebox.box.plugin import Context, Plugin
@@ -52,6 +54,8 @@ class FilesPlugin(Plugin):
             *transfer_endpoints(settings, threads),
             *content_endpoints(workspace, self._files.locks, settings.max_upload_size),
             *path_endpoints(workspace, self._files),
+            *archive_endpoints(workspace, settings.max_upload_size),
+            watch_endpoint(workspace, self.context.closing),
         ]
 
     async def stop(self) -> None:

@@ -37,6 +37,7 @@ class Cell:
         self._records = records
         self._state: CellStateName = "waiting"
         self._error: str | None = None
+        self._message: str | None = None
         self._accepted = time.time()
         self._started: float | None = None
         self._ended: float | None = None
@@ -50,6 +51,7 @@ class Cell:
             state=self._state,
             status=self.status,
             error=self._error,
+            message=self._message,
             accepted=self._accepted,
             started=self._started,
             ended=self._ended,
@@ -69,11 +71,11 @@ class Cell:
         self._state, self._started = "running", time.time()
         self._publish()
 
-    def ends(self, status: CellStatus, error: str | None = None) -> None:
+    def ends(self, status: CellStatus, error: str | None = None, message: str | None = None) -> None:
         """It ended; only the first call counts."""
         if self._state != "ended":
             self._state, self._ended = "ended", time.time()
-            self.status, self._error = status, error
+            self.status, self._error, self._message = status, error, message
             self._publish()
 
     def answer(self) -> ObservedOutput:

@@ -11,6 +11,9 @@ It makes what cells print complete, prompt and in order:
 - Nothing of it stays in memory.
 - The code of cells is not sent back to the server.
 
+It also completes the path of modules: kernels start without the current directory and `PYTHONPATH`, so that a
+module there does not take the place of one that they are made of.
+
 It patches `ipykernel` 7; other versions are left as they are.
 """
 
@@ -211,6 +214,16 @@ def _prepare(shell):
     threading.Thread.start = _keep_cell(threading.Thread.start, _parents(shell))
 
 
+def _complete_path():
+    """Search the current directory after the standard library, and `PYTHONPATH` after everything."""
+    if "" not in sys.path:
+        places = [os.path.basename(path) for path in sys.path]
+        sys.path.insert(places.index("site-packages") if "site-packages" in places else 0, "")
+    named = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))  # noqa: TID251
+    sys.path += [path for path in map(os.path.abspath, named) if path not in sys.path]
+
+
+_complete_path()
 try:
     _libc = ctypes.CDLL(None)
     _c_stdout = ctypes.c_void_p.in_dll(_libc, "stdout")

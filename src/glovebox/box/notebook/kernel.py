@@ -23,6 +23,8 @@ _BACK_OFF = (0.25, 0.5, 1.0, 2.0, 4.0)
 _GRACE = 1.0
 #: An interrupt between a cell and its reply swallows the reply.
 _REPLY_LIMIT = 2.0
+#: Characters of an exception's text in the information on a cell; all of it is in the traceback.
+_LONGEST_MESSAGE = 2000
 #: Seconds that a kernel may take to exit when a cell asked it to.
 _EXIT_LIMIT = 5.0
 
@@ -221,13 +223,14 @@ class NamedKernel:
 
 def _end(cell: Cell, answer: dict[str, Any]) -> None:
     """End a cell as the reply says; there may be none."""
-    status, name = answer.get("status"), answer.get("ename")
+    status, name, value = (answer.get(key) for key in ("status", "ename", "evalue"))
     if status == "ok":
         cell.ends("ok")
     elif cell.interrupted and name in ("KeyboardInterrupt", None):
         cell.ends("interrupted", name)
     else:
-        cell.ends("error", name if isinstance(name, str) else None)
+        message = value[:_LONGEST_MESSAGE] if isinstance(value, str) else None
+        cell.ends("error", name if isinstance(name, str) else None, message)
 
 
 def _asks_to_end(answer: dict[str, Any]) -> bool:

@@ -12,11 +12,12 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Literal
 
+from glovebox.box.notebook.environment import KernelEnvironment, KernelPython
 from glovebox.box.notebook.wire import ConnectionInfo
 from glovebox.errors import BadKernel
 from glovebox.protocol.notebook import KernelSpec
 
-#: The kernelspec that needs none: IPython in our own interpreter, or in one of the user's choice.
+#: The kernelspec that needs none: IPython in the environment of kernels, or in one of the user's choice.
 PYTHON = "python3"
 #: Begins the names that processes have with their keeper.
 PROCESS_PREFIX = "kernel-"
@@ -42,6 +43,8 @@ class Spec:
     arguments: list[str]
     environment: dict[str, str] = field(default_factory=dict)
     interrupt: Literal["signal", "message"] = "signal"
+    #: The environment it runs in, unless that is the user's own.
+    installed: KernelEnvironment | None = None
 
 
 def check_name(name: str) -> str:
@@ -55,17 +58,18 @@ def check_name(name: str) -> str:
     return name
 
 
-def find_spec(name: str, python: str) -> Spec:
+def find_spec(name: str, python: KernelPython) -> Spec:
     """The kernelspec of that name. Blocks.
 
     Raises:
         BadKernel: it is not installed; the text lists those that are.
     """
     if name == PYTHON:
-        interpreter = python or sys.executable
         connection = os.path.join("{directory}", CONNECTION_FILE)
-        arguments = [interpreter, "-m", "ipykernel_launcher", "-f", connection, _NO_HISTORY]
-        return Spec(PYTHON, "python", arguments, _ENVIRONMENT)
+        arguments = [*python.command, "-m", "ipykernel_launcher", "-f", connection, _NO_HISTORY]
+        return Spec(
+            PYTHON, "python", arguments, {**_ENVIRONMENT, **python.variables}, installed=python.environment
+        )
     from jupyter_client.kernelspec import KernelSpecManager
     from jupyter_client.kernelspec import NoSuchKernel as NoSuchSpec
 
@@ -80,14 +84,16 @@ def find_spec(name: str, python: str) -> Spec:
         "prefix": sys.prefix,
     }
     arguments = [_fill(argument, values) for argument in found.argv]
-    if re.fullmatch(r"python(3(\.\d+)?)?", arguments[0]):  # as everyone else does
-        arguments[0] = sys.executable
+    ours = re.fullmatch(r"python(3(\.\d+)?)?", arguments[0])  # ours, as everyone else does
+    if ours:
+        arguments[:1] = python.command
     return Spec(
         name,
         found.language.lower(),
         arguments,
-        {**_ENVIRONMENT, **found.env},
+        {**_ENVIRONMENT, **(python.variables if ours else {}), **found.env},
         "message" if found.interrupt_mode == "message" else "signal",
+        python.environment if ours else None,
     )
 
 
@@ -132,6 +138,18 @@ def preparation() -> list[str]:
     ]
 
 
+#: Loads this package in an interpreter that has not installed it, and nothing else that lies beside it.
+_IMPORT_PACKAGE = """\
+try:
+    import glovebox as _glovebox
+except ImportError:
+    from importlib import machinery as _machinery, util as _util
+    _found = _machinery.PathFinder.find_spec('glovebox', [{place!r}])
+    _glovebox = sys.modules['glovebox'] = _util.module_from_spec(_found)
+    _found.loader.exec_module(_glovebox)
+    del _found, _machinery, _util
+del _glovebox
+"""
 #: Makes the skills known in a kernel.
 IMPORT = "from glovebox.box.notebook.skills import *"
 
@@ -141,23 +159,20 @@ def skills_code() -> str:
     import glovebox
 
     place = os.path.dirname(os.path.dirname(os.path.abspath(glovebox.__file__)))
-    return (
-        "try:\n"
-        "    import glovebox as _glovebox\n"
-        "except ImportError:\n"
-        f"    sys.path.append({place!r})\n"
-        "else:\n"
-        "    del _glovebox\n"
-        f"{IMPORT}\n"
-    )
+    return _IMPORT_PACKAGE.format(place=place) + f"{IMPORT}\n"
 
 
-def why_not_started(printed: str, arguments: list[str]) -> str:
+def why_not_started(printed: str, spec: Spec) -> str:
     """Why a kernel ended at its start."""
+    python = spec.arguments[0] if spec.arguments else ""
     if "No module named ipykernel" in printed:
-        python = arguments[0]
         return f"{python} has no ipykernel. Install it there: {python} -m pip install ipykernel"
-    return printed.strip()[-2000:] or "it printed nothing"
+    why = printed.strip()[-2000:] or "it printed nothing"
+    if spec.installed:
+        why += (
+            f"\nPackages that cells installed are in {spec.installed.path}; without it, kernels begin afresh."
+        )
+    return why
 
 
 def is_directory(path: str) -> bool:

@@ -12,6 +12,7 @@ from starlette.responses import Response
 from glovebox.box.executor import Call, Handler
 from glovebox.box.notebook import kernelspecs
 from glovebox.box.notebook.cells import Cell, CellLogs
+from glovebox.box.notebook.environment import KernelPython, find_base, make_environment
 from glovebox.box.notebook.kernel import NamedKernel
 from glovebox.box.notebook.kernelspecs import PROCESS_PREFIX, Spec
 from glovebox.box.notebook.messages import NO_OUTPUT, ObservedOutput, content_of
@@ -41,10 +42,14 @@ class JupyterOptions(Message):
 
     #: The kernelspec of the main kernel and of those that are opened by name.
     kernel: str = kernelspecs.PYTHON
-    #: The interpreter of `python3`, which must have ipykernel; empty for that of the box.
+    #: The interpreter of `python3`, which must have ipykernel; empty for an environment of its own.
     python: str = ""
+    #: The virtual environment whose packages that environment begins with; empty for the default.
+    packages: str = ""
     #: Sockets in a private directory, or ports on loopback.
     transport: Literal["ipc", "tcp"] = "ipc"
+    #: The main kernel starts with the box, or with the first cell.
+    start: Literal["background", "on_use"] = "background"
 
 
 class Notebook:
@@ -58,6 +63,7 @@ class Notebook:
         self._kernels: dict[str, NamedKernel] = {}
         #: Set by `open`: the box has a shell by then.
         self._context: KernelContext
+        self._python: KernelPython
 
     async def open(self) -> None:
         """Find the kernels that an earlier server left, and start the main one.
@@ -72,11 +78,13 @@ class Notebook:
             shell=box.shell,
             events=box.events,
             threads=box.threads,
+            user_threads=box.user_threads,
             oom=oom,
             state=self._state,
             transport=self._options.transport,
             start_code=self._start_code,
         )
+        self._python = await self._find_python()
         known = await self._state.open(box.keeper.state_file(_STATE))
         await end_unknown(box.keeper, PROCESS_PREFIX, {saved.process for saved in known})
         for saved in known:
@@ -103,7 +111,7 @@ class Notebook:
         try:
             instead = await kernel.run(cell, action.code, action.timeout)
         finally:
-            output = cell.answer()
+            output, call.cell = cell.answer(), cell.info()
         if instead is None:
             instead = await self._text(output) or (NO_OUTPUT if cell.status == "ok" else "")
         else:
@@ -202,7 +210,21 @@ class Notebook:
     def _find(self, spec: str, cwd: str | None) -> Spec:
         if cwd is not None and not kernelspecs.is_directory(cwd):
             raise BadKernel(f"{cwd[:200]!r} is not a directory.")
-        return kernelspecs.find_spec(spec, self._options.python)
+        return kernelspecs.find_spec(spec, self._python)
+
+    async def _find_python(self) -> KernelPython:
+        if self._options.python:
+            return KernelPython([self._options.python])
+        box, variables, identity = (
+            self._box,
+            self._box.settings.command_environment,
+            self._box.services.identity,
+        )
+        base = await box.threads.run(find_base, self._options.packages)
+        environment = await box.user_threads.run(
+            make_environment, base, variables, identity.user if identity else None
+        )
+        return environment.python(variables)
 
     def _start_code(self) -> list[str]:
         skills = [kernelspecs.skills_code()] if self._box.find("agent_skills") else []
@@ -221,11 +243,12 @@ class JupyterPlugin(Plugin):
 
     name = "jupyter"
     options = JupyterOptions
-    starts = "background"
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        self.notebook = Notebook(context.options(JupyterOptions), context)
+        options = context.options(JupyterOptions)
+        self.starts = options.start
+        self.notebook = Notebook(options, context)
 
     def handlers(self) -> Iterable[Handler]:
         return [self.notebook.run_ipython]

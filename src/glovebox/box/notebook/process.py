@@ -57,6 +57,8 @@ class KernelContext:
     shell: MainShell
     events: EventLog
     threads: Threads
+    #: With the rights of the sandbox user.
+    user_threads: Threads
     oom: OomWatch
     state: KernelState
     transport: Literal["ipc", "tcp"]
@@ -137,7 +139,6 @@ class KernelProcess:
         return self._wire.ask("shell", "execute_request", _execution(code, expressions, silent=True))
 
     def interrupt(self) -> None:
-        """Interrupt what it runs."""
         if self.spec.interrupt == "message":
             self._wire.ask("control", "interrupt_request", {})
         else:
@@ -234,7 +235,7 @@ class KernelProcess:
         raise await self._problem(limit)
 
     async def _problem(self, limit: float) -> NotebookError:
-        printed = kernelspecs.why_not_started(await self.kept.printed(), self.spec.arguments)
+        printed = kernelspecs.why_not_started(await self.kept.printed(), self.spec)
         if self.ended.done():
             return NotebookError(f"The kernel ended at its start ({self.ended.result()}): {printed}")
         return NotebookError(f"The kernel did not answer within {limit:.0f} s. It printed: {printed}")
@@ -246,6 +247,8 @@ async def _launch(
     connection = await context.threads.run(kernelspecs.new_connection, transport, spec.name)
     files = {kernelspecs.CONNECTION_FILE: msgspec.json.encode(connection)}
     try:
+        if spec.installed:  # it may have been removed, to begin afresh
+            await context.user_threads.run(spec.installed.make)
         kept = await keep_process(
             context.keeper, name, spec.arguments, cwd=cwd, environment=spec.environment, files=files
         )

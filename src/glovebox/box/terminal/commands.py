@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import enum
+import itertools
 import re
 import time
+import uuid
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
 from glovebox.box.events import EventLog
+from glovebox.box.machine import ShellRefused
+from glovebox.box.terminal.keys import key_bytes
 from glovebox.box.terminal.output.buffer import OutputBuffer
 from glovebox.box.terminal.output.log import PIECE, LogFiles
 from glovebox.box.terminal.output.rendering import LiveText
-from glovebox.box.terminal.shell.integration import EndReport
+from glovebox.box.terminal.shell.integration import EndReport, printable
 from glovebox.box.threads import Threads
-from glovebox.errors import CommandEnded, NoSuchCommand, OutputGone
+from glovebox.errors import CommandEnded, NoSuchCommand, OutputGone, TerminalError
 from glovebox.protocol import events
 from glovebox.protocol.terminal import Bill, CommandInfo
 
@@ -33,7 +37,12 @@ _LONGEST_TEXT = 10_000
 #: A quick command is given the time to end, however short the caller's limit.
 _LEAST_TIMEOUT = 0.2
 _NEVER = float("inf")
-_ALTERNATE = re.compile(rb"\x1b\[\?(?:1049|1047|47)([hl])")
+#: Modes of the terminal: a screen of the program's own, and other bytes for the cursor keys.
+_MODE = re.compile(rb"\x1b\[\?(1049|1047|47|1)([hl])")
+#: In these states it does not go on by itself.
+_WAITING = frozenset({"waiting_for_input", "pager", "editor", "stopped"})
+#: Seconds between two samples that are taken because it printed something like a prompt.
+_NUDGE_INTERVAL = 0.25
 #: What is shown in place of output that cannot be read again.
 _LOST = b"\r\n[The rest of the output is lost: the log is damaged.]\r\n"
 
@@ -50,6 +59,7 @@ class WaitOutcome(enum.Enum):
     ENDED = enum.auto()
     SILENT = enum.auto()
     LATE = enum.auto()
+    WAITING = enum.auto()
 
 
 class RunningCommand:
@@ -63,12 +73,16 @@ class RunningCommand:
     tail = b""
     #: Whether a program shows its own screen.
     alternate_screen = False
+    #: Whether it has asked for the cursor keys of the application mode.
+    application_keys = False
     #: The action that waits for it now.
     follower: str | None = None
     #: The shell that runs it; None for one of an earlier server.
     shell: Shell | None = None
     #: Whether the shell has begun to run it.
     begun = False
+    #: Whether a caller knows how it ended.
+    end_known = False
     #: How it ended, as the shell reported it.
     result: EndReport | ShellEnd | None = None
     #: Why it could not be run to its end; its report raises this.
@@ -77,6 +91,8 @@ class RunningCommand:
     note = ""
     #: Output that no answer has reported yet.
     unreported: OutputBuffer | None = None
+    #: Where in its output, at its end, the shell tells of background jobs.
+    notices_at: int | None = None
     #: What background jobs had printed before it began.
     before: OutputBuffer | None = None
     #: What the previous command printed after its last report.
@@ -86,6 +102,9 @@ class RunningCommand:
     #: Whether an answer has reported anything of it, and how many bytes.
     reported = False
     reported_size = 0
+    _state_change: asyncio.Future[None] | None = None
+    _nudge: asyncio.Future[None] | None = None
+    _nudged = 0.0
 
     def __init__(
         self,
@@ -106,6 +125,8 @@ class RunningCommand:
         self.log = log
         #: Where in the log its output is: offset and length.
         self.extents: list[tuple[int, int]] = []
+        #: What its result says besides its output.
+        self.notes: list[str] = []
         self._loop = asyncio.get_running_loop()
         #: When it printed last, by the clock of the event loop.
         self.last_output = self._loop.time()
@@ -141,8 +162,13 @@ class RunningCommand:
     def info(self) -> CommandInfo:
         return msgspec.structs.replace(self._info, output_bytes=self.size)
 
-    async def wait(self, *, timeout: float | None, silence: float | None) -> WaitOutcome:
-        """Wait until it ends, has printed nothing for `silence` seconds, or `timeout` seconds are over."""
+    async def wait(
+        self, *, timeout: float | None, silence: float | None = None, for_input: bool = False
+    ) -> WaitOutcome:
+        """Wait until it ends, has printed nothing for `silence` seconds, or `timeout` seconds are over.
+
+        With `for_input` also until it waits for somebody.
+        """
         begin = self._loop.time()
         late = _NEVER if timeout is None else begin + max(timeout, _LEAST_TIMEOUT)
         while not self.ended.done():
@@ -150,8 +176,52 @@ class RunningCommand:
             now, wake = self._loop.time(), min(silent, late)
             if now >= wake:
                 return WaitOutcome.SILENT if silent <= late else WaitOutcome.LATE
-            await asyncio.wait([self.ended], timeout=None if wake == _NEVER else wake - now)
+            events: list[asyncio.Future[Any]] = [self.ended]
+            if for_input:
+                if self._info.state in _WAITING:
+                    return WaitOutcome.WAITING
+                self._state_change = self._state_change or self._loop.create_future()
+                events.append(self._state_change)
+            limit = None if wake == _NEVER else wake - now
+            await asyncio.wait(events, timeout=limit, return_when=asyncio.FIRST_COMPLETED)
         return WaitOutcome.ENDED
+
+    def begin(self) -> None:
+        """The shell has begun to run it."""
+        self.begun = True
+        self._wake()
+
+    async def send(self, text: str, keys: Iterable[str]) -> None:
+        """Type text, then press keys. A line end in the text is the Enter key.
+
+        Raises:
+            BadInput: there is no such key.
+            CommandEnded: there is nothing to give input to.
+        """
+        data = text.replace("\r\n", "\r").replace("\n", "\r").encode("utf-8", "replace")
+        data += b"".join(key_bytes(key, application=self.application_keys) for key in keys)
+        while not self.begun and not self.finished:
+            await self._change()
+        if self.finished or self.shell is None:
+            raise CommandEnded(f"The command {self.id} has ended.")
+        self.update(state="running", prompt="", echo_off=False)
+        try:
+            await self.shell.send(data, uuid.uuid4().hex)
+        except ShellRefused as refused:
+            raise TerminalError(str(refused)) from refused
+        self._ask_for_look()
+
+    async def rest(self, seconds: float) -> bool:
+        """Wait a while, at most until it ends; whether something happened that may have changed its state."""
+        nudge = self._nudge = self._loop.create_future()
+        await asyncio.wait([self.ended, nudge], timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        self._nudge = None
+        return nudge.done()
+
+    def _ask_for_look(self) -> None:
+        if self._nudge is not None and not self._nudge.done():
+            self._nudged = self._loop.time()
+            self._nudge.set_result(None)
 
     async def signal(self, name: str) -> None:
         """Send a signal to what runs in the foreground.
@@ -181,8 +251,15 @@ class RunningCommand:
             self.extents.append((offset, len(data)))
         self.size += len(data)
         self.tail = data[-_TAIL:] if len(data) >= _TAIL else (self.tail + data)[-_TAIL:]
-        if b"\x1b[?" in data and (switches := _ALTERNATE.findall(data)):
-            self.alternate_screen = switches[-1] == b"h"
+        if b"\x1b[?" in data:
+            for mode, switch in _MODE.findall(data):
+                if mode == b"1":
+                    self.application_keys = switch == b"h"
+                else:
+                    self.alternate_screen = switch == b"h"
+        waited_for = self._state_change is not None and not data.endswith(b"\n")  # it may be a prompt
+        if waited_for and self.last_output - self._nudged > _NUDGE_INTERVAL:
+            self._ask_for_look()
         text, settled = self._live.feed(data)
         self._emit(self._emitted, text, settled)
         self._emitted = settled
@@ -209,9 +286,7 @@ class RunningCommand:
     async def changed(self, offset: int) -> None:
         """Wait until there is output beyond `offset`, or it has ended."""
         while self.size <= offset and not self.finished:
-            if self._news is None:
-                self._news = asyncio.Event()
-            await self._news.wait()
+            await self._change()
 
     def replay(self, offset: int) -> None:
         """Send output from `offset` on to the events of its follower, as far as it is in memory."""
@@ -267,6 +342,12 @@ class RunningCommand:
                 text=text,
             )
 
+    async def _change(self) -> None:
+        """Wait for output, its beginning or its end."""
+        if self._news is None:
+            self._news = asyncio.Event()
+        await self._news.wait()
+
     def _wake(self) -> None:
         if self._news is not None:
             self._news.set()
@@ -280,6 +361,9 @@ class RunningCommand:
         if changed != self._info and not self.finished:
             self._info = changed
             self._events.append(events.ActionState, action_id=self.follower or self.id, command=self.info())
+            if self._state_change is not None:
+                self._state_change.set_result(None)
+                self._state_change = None
 
     def end(
         self,
@@ -301,6 +385,7 @@ class RunningCommand:
             echo_off=False,
             ended=time.time() if ended is None else ended,
             exit_code=-1 if status is None else status,
+            cwd=(printable(result.working_dir) or None) if isinstance(result, EndReport) else None,
             output_bytes=self.size,
             bill=bill,
             limit=limit,
@@ -341,6 +426,14 @@ class Commands:
             raise NoSuchCommand(
                 f"There is no command {command_id!r}. The newest {self._keep:,} are remembered."
             ) from None
+
+    def find(self, command_id: str) -> RunningCommand | None:
+        return self._all.get(command_id)
+
+    def newest(self, session: str | None, limit: int) -> list[RunningCommand]:
+        """The newest commands, of one session or all, the newest first."""
+        found = (one for one in reversed(self._all.values()) if session in (None, one.session))
+        return list(itertools.islice(found, limit))
 
     def of_session(self, session: str) -> list[RunningCommand]:
         """The commands of a session, in order."""

@@ -54,6 +54,18 @@ class Receiver(Protocol):
         """The shell is gone; its exit status (128 + signal if killed) if that is known. Comes once, last."""
 
 
+class ProgramFrames(Protocol):
+    """Gets what the holder says about programs without a shell."""
+
+    def handle(self, kind: bytes, number: int, payload: bytes) -> None: ...
+
+    def welcomed(self) -> None:
+        """The holder has said which programs it has."""
+
+    def lost(self) -> None:
+        """The holder is gone."""
+
+
 class HeldChannel:
     """A shell in the holder. Its output is read from the log on disk when the holder sends news."""
 
@@ -201,6 +213,7 @@ class HolderClient(asyncio.Protocol):
         self._error_log = os.path.join(directory, ERROR_LOG)
         #: The process id of the holder.
         self.pid: int | None = None
+        self.programs: ProgramFrames | None = None
         #: Frames for terminals that have no channel yet.
         self._early: dict[int, list[tuple[bytes, bytes]]] = {}
 
@@ -231,11 +244,7 @@ class HolderClient(asyncio.Protocol):
         Raises:
             OSError: it could not be started.
         """
-        async with self._connecting:
-            if self._recovery is not None:
-                await asyncio.wait([self._recovery])
-            if self._transport is None:
-                await self._meet(await self._threads.run(self._start))
+        await self.ready()
         number = secrets.randbits(32)
         files = await self._threads.run(LogFiles.find, directory)
         channel = HeldChannel(self, number, spec.name, receiver, files, files.end)
@@ -247,6 +256,21 @@ class HolderClient(asyncio.Protocol):
             self.send(wire.CLOSE, number)
             raise
         return channel
+
+    async def ready(self) -> None:
+        """Have a holder; one is started if there is none.
+
+        Raises:
+            OSError: it could not be started.
+            StartupError: it does not answer.
+        """
+        if self._transport is not None and not self._connecting.locked():
+            return
+        async with self._connecting:
+            if self._recovery is not None:
+                await asyncio.wait([self._recovery])
+            if self._transport is None:
+                await self._meet(await self._threads.run(self._start))
 
     def adopt(
         self, held: wire.HeldTerminal, directory: str, receiver: Receiver, position: int
@@ -374,6 +398,8 @@ class HolderClient(asyncio.Protocol):
         channels, self._channels = self._channels, {}
         for channel in channels.values():
             self._end_channel(channel)
+        if self.programs is not None and not self._leaving:
+            self.programs.lost()
 
     def _end_channel(self, channel: HeldChannel) -> None:
         channel.closed.set()
@@ -393,10 +419,14 @@ class HolderClient(asyncio.Protocol):
             version, self.pid, held = wire.parse_welcome(payload)
             if version == wire.VERSION:
                 self._early = {one.number: [] for one in held}
+                if self.programs is not None:
+                    self.programs.welcomed()
                 self._welcome.set_result(held)
             else:
                 self._welcome.set_exception(StartupError(_OTHER_VERSION.format(directory=self._directory)))
         elif channel is None:
+            if self.programs is not None:
+                self.programs.handle(kind, number, payload)
             if number in self._early:
                 self._early[number].append((kind, payload))
         elif kind == wire.NEWS:

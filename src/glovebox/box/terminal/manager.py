@@ -23,6 +23,7 @@ from glovebox.box.terminal.holder.wire import ShellSpec
 from glovebox.box.terminal.holder_client import HeldChannel, HolderClient, Receiver
 from glovebox.box.terminal.inspection.limits import problem
 from glovebox.box.terminal.output.buffer import COLUMNS, ROWS
+from glovebox.box.terminal.programs import ProgramClient
 from glovebox.box.terminal.services import ProcessKeeper
 from glovebox.box.terminal.session import Session
 from glovebox.box.terminal.sessions import MAIN, STATIC, SessionTable, check_name
@@ -34,7 +35,12 @@ from glovebox.box.threads import Threads
 from glovebox.errors import BadSession, SessionExists, StartupError
 from glovebox.protocol.actions import CmdRunAction
 from glovebox.protocol.observations import CmdOutputObservation, ErrorObservation
-from glovebox.protocol.terminal import Limits, SessionInfo
+from glovebox.protocol.terminal import (
+    CommandAction,
+    CommandObservation,
+    Limits,
+    SessionInfo,
+)
 
 #: Variables that describe the terminal the server was started from.
 _NOT_INHERITED = ("COLUMNS", "LINES", "PROMPT_COMMAND", "PS0", "PS1", "PS2", "TMUX", "TMUX_PANE")
@@ -92,6 +98,7 @@ class Terminal(SessionTable[BashShell]):
         self._state: StateDirectory | None = None
         self._holder: HolderClient | None = None
         self._keeper: ProcessKeeper | None = None
+        self._programs: ProgramClient | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False
 
@@ -138,8 +145,17 @@ class Terminal(SessionTable[BashShell]):
             working_dir=self._working_dir,
             threads=self._threads,
         )
+        self._programs = ProgramClient(
+            holder=self._holder,
+            state=self._state,
+            account=self._account,
+            environment=self._environment,
+            working_dir=self._working_dir,
+            threads=self._threads,
+        )
         if self._state.persistent:
             await self._restore()
+            await self._programs.remove_unknown()
         if MAIN not in self._sessions:
             self._add(await self._session(MAIN, self._working_dir))
 
@@ -175,6 +191,7 @@ class Terminal(SessionTable[BashShell]):
             if not keep:
                 for name in await self._threads.run(self._state.sessions):
                     await self._threads.run(self._state.forget, name)
+                await self._threads.run(self._state.forget_programs)
             await self._threads.run(self._state.close)
         self._threads.close()
 
@@ -185,6 +202,12 @@ class Terminal(SessionTable[BashShell]):
         return self._keeper
 
     @property
+    def programs(self) -> ProgramClient:
+        """What starts programs without a shell, once the terminal is open."""
+        assert self._programs is not None
+        return self._programs
+
+    @property
     def holder_pid(self) -> int | None:
         """The process that all shells descend from, once there is one."""
         return self._holder.pid if self._holder else None
@@ -193,7 +216,7 @@ class Terminal(SessionTable[BashShell]):
 
     def handlers(self) -> list[Handler]:
         """What this capability carries out."""
-        return [self.run]
+        return [self.run, self.execute, self.give_input]
 
     async def run(self, action: CmdRunAction, call: Call) -> CmdOutputObservation | ErrorObservation:
         """Run a command, or poll the running one or give it input."""
@@ -211,8 +234,21 @@ class Terminal(SessionTable[BashShell]):
         try:
             return await session.run(action, call)
         finally:
-            if session.journal.overgrown:
-                self._later(session.journal.compact(summarize, self._threads))
+            self._compact(session)
+
+    async def execute(self, action: CommandAction, call: Call) -> CommandObservation:
+        """Run a text as one command; raises what `Session.execute` does."""
+        if action.limits is not None and (wrong := problem(action.limits)):
+            raise BadSession(wrong)
+        session = self._sessions.get(action.session) or await self._named(action.session)
+        try:
+            return CommandObservation.of(await session.execute(action, call))
+        finally:
+            self._compact(session)
+
+    def _compact(self, session: BoxSession) -> None:
+        if session.journal.overgrown:
+            self._later(session.journal.compact(summarize, self._threads))
 
     async def _run_static(self, action: CmdRunAction, call: Call) -> CmdOutputObservation | ErrorObservation:
         name = f"{STATIC}{call.id[:24]}"
@@ -246,7 +282,11 @@ class Terminal(SessionTable[BashShell]):
         check_name(name)
         if name in self._sessions:
             raise SessionExists(f"There is a session {name!r} already.")
-        session = await self._session(name, cwd or self._working_dir, size=size, limits=limits)
+        directory = os.path.join(self._working_dir, cwd or "")
+        assert self._account is not None
+        if cwd and not await self._threads.run(self._account.can_enter, directory):
+            raise BadSession(f"{cwd!r} is no directory that a shell could begin in.")
+        session = await self._session(name, directory if cwd else self._working_dir, size=size, limits=limits)
         self._add(session)
         await session.start()
         return session.info()

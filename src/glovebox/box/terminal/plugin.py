@@ -49,6 +49,7 @@ class TerminalPlugin(Plugin):
         """Take commands from now on. The shell starts meanwhile: a user's start-up files may take long."""
         await self.terminal.open()
         self.context.services.keeper = self.terminal.keeper
+        self.context.services.starter = self.terminal.programs
         self._shell = asyncio.create_task(self._start_shell())
 
     async def stop(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from glovebox.box.terminal.shell.integration import EndReport
+from glovebox.box.terminal.shell.integration import EndReport, printable
 from glovebox.protocol.observations import CmdOutputMetadata, CmdOutputObservation, ErrorObservation
 
 CONTINUED = "[Below is the output of the previous command.]\n"
@@ -122,13 +122,13 @@ def shell_ended(
     killed = f"\n[{oom}]" if oom else ""
     suffix = (
         f"\n[The shell itself {how}, and with it everything that was set in it. "
-        f"The next command gets a new shell in {_printable(cwd)}.{f' {note}' if note else ''}]{killed}"
+        f"The next command gets a new shell in {printable(cwd)}.{f' {note}' if note else ''}]{killed}"
     )
     metadata = CmdOutputMetadata(prefix=prefix, suffix=suffix)
     if report is not None:
         metadata = _metadata(report, prefix, suffix)
     metadata = msgspec.structs.replace(
-        metadata, exit_code=-1 if status is None else status, working_dir=_printable(cwd)
+        metadata, exit_code=-1 if status is None else status, working_dir=printable(cwd)
     )
     return CmdOutputObservation(content=content, command=command, metadata=metadata, hidden=hidden)
 
@@ -150,13 +150,8 @@ def _metadata(report: EndReport, prefix: str, suffix: str) -> CmdOutputMetadata:
         pid=report.background_pid,
         username=report.username,
         hostname=report.hostname,
-        working_dir=_printable(report.working_dir),
-        py_interpreter_path=_printable(report.python),
+        working_dir=printable(report.working_dir),
+        py_interpreter_path=printable(report.python),
         prefix=prefix,
         suffix=suffix,
     )
-
-
-def _printable(path: str) -> str:
-    """A path as text: bytes that are no UTF-8 cannot travel in JSON."""
-    return path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

@@ -1,4 +1,4 @@
-"""A session: a persistent shell with a name, and the contract's `run` action on it."""
+"""A session: a persistent shell with a name, the contract's `run` action and the action `command` on it."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from glovebox.box.executor import Call
 from glovebox.box.machine import Shell, ShellRefused
 from glovebox.box.terminal import replies
 from glovebox.box.terminal.commands import Commands, RunningCommand, ShellEnd, WaitOutcome
+from glovebox.box.terminal.keys import control_key
 from glovebox.box.terminal.output.buffer import OutputBuffer
 from glovebox.box.terminal.output.presentation import Shown, plain, show, without_echo
+from glovebox.box.terminal.results import check_text, command_result, note_stray
 from glovebox.box.terminal.shell.command_splitter import needs_parsing, split_commands
 from glovebox.box.terminal.shell.integration import EndReport
 from glovebox.box.terminal.survival.journal import Answered, Journal, Reported
 from glovebox.box.threads import Threads
-from glovebox.errors import SessionTaken, StartupError
+from glovebox.errors import CommandEnded, SessionBusy, SessionTaken, StartupError, TerminalError
 from glovebox.protocol.actions import CmdRunAction
 from glovebox.protocol.events import SessionChanged
 from glovebox.protocol.observations import CmdOutputObservation, ErrorObservation, truncate
-from glovebox.protocol.terminal import Limits, SessionInfo
+from glovebox.protocol.terminal import CommandAction, CommandInputAction, CommandResult, Limits, SessionInfo
 
 #: Rendering more than this takes long enough to leave the event loop.
 _LARGE = 200_000
 #: At the idle prompt these do something: a new prompt, and the end of the shell.
 _KEYS_AT_PROMPT = (b"\x03", b"\x04")
-#: What a keyboard sends for Control with a character that has no control code of its own.
-_UNUSUAL_KEYS = {"?": 127, "2": 0, "3": 27, "4": 28, "5": 29, "6": 30, "7": 31, "8": 127}
 
 _NOTHING = Shown("")
 
@@ -77,6 +77,8 @@ class Session(Generic[ShellT]):
         self.past = Past()
         #: What a person entered after a command whose end has not been reported.
         self._following: RunningCommand | None = None
+        #: The newest command that has ended, whose end nobody may have seen.
+        self._former: RunningCommand | None = None
         self._created = created
         self._no_change_timeout = no_change_timeout
         self._threads = threads
@@ -177,7 +179,119 @@ class Session(Generic[ShellT]):
             self._following = command
         return command
 
-    # One action.
+    # The action `command`.
+
+    async def execute(self, action: CommandAction, call: Call) -> CommandResult:
+        """Run a text as one command, and wait for it as the action says.
+
+        Raises:
+            BadInput: no shell can be given this text.
+            SessionBusy: another command runs.
+            SessionTaken: a person has the session.
+            StartupError: the shell could not be started.
+        """
+        command = await self._begun(action, call)
+        outcome = None
+        for_input = action.on_wait == "return"
+        while action.wait:
+            outcome = await command.wait(timeout=action.timeout, for_input=for_input)
+            missed = not command.begun and isinstance(command.result, ShellEnd) and not command.notes
+            if not missed or call.resumed:
+                break
+            # The shell went away just before, after `exec </dev/null` say; a new one takes the command.
+            self._complete(command)
+            command = await self._begun(action, call)
+        return await self._result(command, outcome, call, budget=action.budget)
+
+    async def give_input(self, action: CommandInputAction, call: Call) -> CommandResult:
+        """Give input to the running command, if any is given, and wait for it.
+
+        Raises:
+            BadInput: there is no such key.
+            CommandEnded: no command runs, and the end of the last one is known.
+            SessionTaken: a person has the session.
+        """
+        command = self.pending or self._former
+        if self._owner is not None:
+            raise SessionTaken(f"A person has taken over the session {self.name!r}.")
+        if command is None or (command.finished and command.end_known):
+            raise CommandEnded(f"No command runs in the session {self.name!r}.")
+        given = bool(action.text or action.keys)
+        if given and command.finished:
+            command.notes.append("The input was not sent: the command had already ended.")
+        elif given:
+            await command.send(action.text, action.keys)
+        command.follower = call.id
+        command.replay(command.reported_size)
+        try:
+            outcome = await command.wait(timeout=action.timeout, for_input=action.on_wait == "return")
+        finally:
+            command.follower = None
+        return await self._result(command, outcome, call, budget=action.budget, offset=command.reported_size)
+
+    async def _result(
+        self,
+        command: RunningCommand,
+        outcome: WaitOutcome | None,
+        call: Call,
+        *,
+        budget: int | None,
+        offset: int = 0,
+    ) -> CommandResult:
+        call.command = command.info()
+        if command.finished:
+            self._complete(command)
+        if command.error is not None:
+            raise TerminalError(str(command.error)) from command.error
+        return await command_result(command, outcome, self._threads, offset=offset, budget=budget)
+
+    async def _begun(self, action: CommandAction, call: Call) -> RunningCommand:
+        if call.resumed and (known := self.commands.find(call.id)) is not None:
+            return known
+        check_text(action.command)
+        self._check_free()
+        async with self._lock:
+            self._check_free()
+            if self.pending is not None:
+                self._complete(self.pending)
+            gone = await self.shell.ready(self.cwd)
+            self._check_free()  # a person may have been faster
+            command = self.pending = self.add_command(call.id, action.command)
+            command.shell = self.shell
+            former, self._former = self._former, None
+            if former is not None and not former.end_known:
+                command.notes.append(f"The command {former.id}, which ran before, has ended meanwhile.")
+            if gone is not None:
+                command.notes.append(replies.shell_was_gone(gone.status).strip("[]\n"))
+            try:
+                await self.shell.run(command, action.command, action.limits)
+            except ShellRefused as refused:
+                self.pending = None
+                raise TerminalError(str(refused)) from refused
+        command.ended.add_done_callback(lambda _: self._complete(command))
+        return command
+
+    def _check_free(self) -> None:
+        if self._owner is not None:
+            raise SessionTaken(f"A person has taken over the session {self.name!r}.")
+        running = self.pending
+        if running is not None and not running.finished:
+            raise SessionBusy(
+                f"The session {self.name!r} is busy: the command {running.id} ({running.text[:80]!r}) still "
+                "runs. Wait for it, give it input, or interrupt it; or use another session."
+            )
+
+    def _complete(self, command: RunningCommand) -> None:
+        """Be done with a command whose result is asked for by its id."""
+        if self.closed:
+            return
+        note_stray(command)
+        if self.pending is command:
+            self.journal.append(Answered(id=command.id, action_id=command.id))
+            self._former = command if command.by == "agent" else None
+        self._move_on(command)
+
+    # The action `run` of the contract.
 
     async def run(self, action: CmdRunAction, call: Call) -> Answer:
         """Run a command, or poll the running one or give it input."""
@@ -410,18 +524,6 @@ class Session(Generic[ShellT]):
 
     def _tell(self, what: str) -> None:
         self._events.append(SessionChanged, session=self.name, what=what)
-
-
-def control_key(command: str) -> bytes | None:
-    """The byte that a command like `C-c` stands for, or `None` if it is no key."""
-    if len(command) != 3 or not command.startswith("C-"):
-        return None
-    character = command[2].upper()
-    if "@" <= character <= "_":
-        return bytes([ord(character) & 0x1F])
-    if character in _UNUSUAL_KEYS:
-        return bytes([_UNUSUAL_KEYS[character]])
-    return command[2].encode()
 
 
 def _clip(answer: CmdOutputObservation) -> CmdOutputObservation:

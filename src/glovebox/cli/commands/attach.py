@@ -9,8 +9,6 @@ import json
 import os
 import signal
 import sys
-import termios
-import tty
 from collections.abc import Iterator
 from typing import Any
 
@@ -23,8 +21,8 @@ from websockets.exceptions import (
     InvalidURI,
 )
 
-from glovebox import settings
-from glovebox.cli.options import FAILED, USAGE, Commands, add_backend_argument, add_parser
+from glovebox.cli.options import FAILED, USAGE, Commands, add_parser, add_target_arguments
+from glovebox.cli.terminal import STDIN, STDOUT, Screen, raw_terminal, window_size, write_all
 from glovebox.errors import SettingsError
 
 EXAMPLES = """\
@@ -50,14 +48,9 @@ def add_command(commands: Commands) -> None:
         "commands for it are refused.",
         examples=EXAMPLES,
     )
-    parser.add_argument("name", nargs="?", default="", metavar="BOX", help="A box by its name.")
-    add_backend_argument(parser, default="all of them.")
-    parser.add_argument("--url", help="Address of the box. Default: http://127.0.0.1:8000. [GLOVEBOX_URL]")
+    add_target_arguments(parser)
     parser.add_argument("--session", default="main", metavar="NAME", help="Which session. Default: main.")
     parser.add_argument("--watch", action="store_true", help="Only watch; do not take the session over.")
-    parser.add_argument(
-        "--session-api-key-file", metavar="FILE", help="A file that holds the key. [SESSION_API_KEY: the key]"
-    )
     parser.add_argument(
         "--escape",
         default="^]",
@@ -73,19 +66,18 @@ def run(arguments: argparse.Namespace) -> int:
     if not arguments.watch and not (sys.stdin.isatty() and sys.stdout.isatty()):
         print("glovebox: attach needs a terminal. Without one, use --watch.", file=sys.stderr)
         return USAGE
-    if arguments.name and arguments.url:
-        print("glovebox: attach takes the name of a box or its --url, not both.", file=sys.stderr)
-        return USAGE
     from glovebox.cli import backends
 
     return backends.finish(_attach(arguments))
 
 
 async def _attach(arguments: argparse.Namespace) -> int:
-    url, key = await _address(arguments)
+    from glovebox.cli.backends import target_address
+
+    box = await target_address(arguments)
     problem = await attach(
-        address_of(url, arguments.session, watch=arguments.watch),
-        key,
+        address_of(box.url, arguments.session, watch=arguments.watch),
+        box.key,
         session=arguments.session,
         watch=arguments.watch,
         escape=arguments.escape,
@@ -93,16 +85,6 @@ async def _attach(arguments: argparse.Namespace) -> int:
     if problem:
         print(f"glovebox: {problem}", file=sys.stderr)
     return FAILED if problem else 0
-
-
-async def _address(arguments: argparse.Namespace) -> tuple[str, str]:
-    """The address and the key of the box."""
-    if not arguments.name:
-        return settings.client(arguments.url, arguments.session_api_key_file)
-    from glovebox.cli import backends
-
-    async with backends.box(arguments.name, arguments.backend) as (_, sandbox):
-        return sandbox.address.url, sandbox.address.key
 
 
 def _escape(text: str) -> bytes:
@@ -134,13 +116,9 @@ def address_of(url: str, session: str, *, watch: bool) -> str:
     return f"{scheme}://{parts.netloc}{path}" + ("" if watch else "?take=true")
 
 
-_STDIN, _STDOUT = 0, 1
 #: Seconds of silence after which the output of a shell that has ended is complete.
 _LAST_WORDS = 0.3
 _INTERRUPT = b"\x03"
-#: Resets modes that programs may have set: colours, a hidden cursor, bracketed paste, the mouse.
-_RESET = b"\x1b[m\x1b[?25h\x1b[?2004l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l"
-_ALTERNATE_ON, _ALTERNATE_OFF = b"\x1b[?1049h", b"\x1b[?1049l"
 
 
 async def attach(
@@ -148,25 +126,13 @@ async def attach(
 ) -> str | None:
     """Attach this terminal, perhaps only until the shell has ended; the problem, if there was one."""
     attached = _Attached(session, watch, escape, until_exit)
-    with _raw_terminal() if sys.stdin.isatty() else contextlib.nullcontext():
+    with raw_terminal() if sys.stdin.isatty() else contextlib.nullcontext():
         problem = await attached.run(address, key)
-        attached.reset_screen()
+        attached.screen.reset()
     if problem is None:
         with contextlib.suppress(OSError):  # the terminal may be gone
             print(f"\n[{attached.ending}]", file=sys.stderr)
     return problem
-
-
-@contextlib.contextmanager
-def _raw_terminal() -> Iterator[None]:
-    """Every key goes to the box as it is; the terminal is put back whatever happens."""
-    before = termios.tcgetattr(_STDIN)
-    try:
-        tty.setraw(_STDIN, termios.TCSANOW)
-        yield
-    finally:
-        with contextlib.suppress(termios.error):  # it is gone
-            termios.tcsetattr(_STDIN, termios.TCSANOW, before)
 
 
 class _Attached:
@@ -179,7 +145,7 @@ class _Attached:
         self._escape = escape
         self._leave = asyncio.Event()
         self._keys: asyncio.Queue[bytes | str] = asyncio.Queue()
-        self._alternate = False
+        self.screen = Screen()
         self._greeted = False
         self.ending = f"detached from {session}"
 
@@ -219,17 +185,17 @@ class _Attached:
             loop.add_signal_handler(number, self._leave.set)
         loop.add_signal_handler(signal.SIGWINCH, self._resize)
         if sys.stdin.isatty():
-            loop.add_reader(_STDIN, self._read_keys)
+            loop.add_reader(STDIN, self._read_keys)
         try:
             yield
         finally:
-            loop.remove_reader(_STDIN)
+            loop.remove_reader(STDIN)
             for number in (*ends, signal.SIGWINCH):
                 loop.remove_signal_handler(number)
 
     def _read_keys(self) -> None:
         try:
-            keys = os.read(_STDIN, 65_536)
+            keys = os.read(STDIN, 65_536)
         except OSError:
             keys = b""
         keys, found, _ = keys.partition(self._escape)
@@ -239,10 +205,10 @@ class _Attached:
             self._leave.set()
 
     def _resize(self) -> None:
-        if not self._watch:
-            columns, rows = os.get_terminal_size(_STDOUT)
-            if rows and columns:
-                self._keys.put_nowait(json.dumps({"type": "resize", "rows": rows, "columns": columns}))
+        size = window_size()
+        if size and not self._watch:
+            resize = {"type": "resize", "rows": size[0], "columns": size[1]}
+            self._keys.put_nowait(json.dumps(resize))
 
     async def _send(self, socket: ClientConnection) -> None:
         with contextlib.suppress(ConnectionClosed):
@@ -256,9 +222,9 @@ class _Attached:
                 async with asyncio.timeout(_LAST_WORDS if self._exited else None):
                     received = await socket.recv()
                 if isinstance(received, bytes):
-                    self._note_screen(received)
+                    self.screen.note(received)
                     # A terminal that is stopped with Ctrl-S must not stop the answers to pings.
-                    await asyncio.to_thread(_write, received)
+                    await asyncio.to_thread(write_all, STDOUT, received)
                     continue
                 message = json.loads(received)
                 if message["type"] == "closed" and message["code"] == "session_ended":
@@ -306,22 +272,6 @@ class _Attached:
         said = error.response.body.decode(errors="replace")
         return f"the box refused ({error.response.status_code} {code}): {said}"
 
-    def _note_screen(self, data: bytes) -> None:
-        on, off = data.rfind(_ALTERNATE_ON), data.rfind(_ALTERNATE_OFF)
-        if on != off:
-            self._alternate = on > off
-
-    def reset_screen(self) -> None:
-        """Reset the modes that programs in the box have set."""
-        if sys.stdout.isatty():
-            _write(_RESET + (_ALTERNATE_OFF if self._alternate else b""))
-
 
 def _name(escape: bytes) -> str:
     return f"Ctrl-{chr(escape[0] | 0x40)}" if escape[0] < 0x20 else escape.decode()
-
-
-def _write(data: bytes) -> None:
-    with contextlib.suppress(OSError):
-        while data:
-            data = data[os.write(_STDOUT, data) :]

@@ -140,10 +140,10 @@ def add_command(commands: Commands) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the script."""
-    from glovebox.cli.main import build_parser
+    from glovebox.cli.main import build_parser, summaries
 
     found = next(one for one in build_parser()._actions if isinstance(one, argparse._SubParsersAction))
-    helps = {choice.dest: choice.help or "" for choice in found._choices_actions}
+    helps = summaries()
     commands = []
     for name, parser in found.choices.items():
         flags = [action for action in parser._actions if action.option_strings]

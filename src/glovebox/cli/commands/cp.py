@@ -88,17 +88,14 @@ async def copy_in(arguments: argparse.Namespace, name: str, source: str, path: s
             into, called = wanted, place.name
             if not path.endswith("/") and await _kind(runtime, wanted) != "directory":
                 into, called = posixpath.split(wanted)
-            # A file is sent under the name of its path: a link gives it another name.
-            with tempfile.TemporaryDirectory(prefix="glovebox-") as scratch:
-                link = os.path.join(scratch, called)
-                os.symlink(place, link)
-                await runtime.copy_to(
-                    link,
-                    into,
-                    recursive=True,
-                    follow_links=arguments.follow_links,
-                    progress=functools.partial(progress.progress, f"Copying {source}"),
-                )
+            await runtime.copy_to(
+                place,
+                into,
+                recursive=True,
+                name=called,
+                follow_links=arguments.follow_links,
+                progress=functools.partial(progress.progress, f"Copying {source}"),
+            )
     progress.clear()
     if arguments.json:
         print_json({"box": name, "path": posixpath.join(into, called)})
@@ -118,10 +115,13 @@ async def copy_out(arguments: argparse.Namespace, name: str, path: str, destinat
                 raise TransferError(f"There is no {wanted} in the box {name}.")
             target = _target(destination, posixpath.basename(wanted) or name)
             report = functools.partial(progress.progress, f"Copying {name}:{path}")
-            if kind == "directory":
-                paths = await runtime.download_to(wanted, target, progress=report)
-            else:
-                paths = [await _fetch(runtime, wanted, target, report)]
+            try:
+                if kind == "directory":
+                    paths = await runtime.download_to(wanted, target, progress=report)
+                else:
+                    paths = [await _fetch(runtime, wanted, target, report)]
+            except OSError as error:
+                raise TransferError(f"{target} cannot be written: {error.strerror or error}") from error
     progress.clear()
     if arguments.json:
         print_json({"path": str(target), "files": len(paths)})

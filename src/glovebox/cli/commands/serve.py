@@ -41,6 +41,7 @@ def add_command(commands: Commands) -> None:
         description="Serve a box: a persistent shell, files and an editor behind the OpenHands runtime API.",
         examples=EXAMPLES,
     )
+    parser.add_argument("-q", "--quiet", action="store_true", help="Print no line for each action.")
     settings.add_arguments(parser)
     parser.set_defaults(run=run)
 
@@ -61,7 +62,7 @@ def run(arguments: argparse.Namespace) -> int:
     logs.configure(level=chosen.log_level, as_json=chosen.log_json, secrets=[chosen.session_api_key])
 
     lines = ActionLines(chosen.session_api_key)
-    shows_lines = sys.stderr.isatty() and not (chosen.quiet or chosen.log_json)
+    shows_lines = sys.stderr.isatty() and not (arguments.quiet or chosen.log_json)
 
     def announce(address: str, milliseconds: float, hints: list[str], logins: Logins) -> None:
         # The link is a secret, and a terminal is no log.
@@ -86,7 +87,8 @@ def run(arguments: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         pass
     lines.flush()
-    _tell(chosen, f"Glovebox has stopped serving {chosen.working_dir}. Goodbye.")
+    newline = "\n" if sys.stdout.isatty() else ""  # after ^C
+    _tell(chosen, f"{newline}Glovebox has stopped serving {chosen.working_dir}. Goodbye.")
     return 0
 
 
@@ -113,18 +115,19 @@ def _launch_holder(chosen: Settings) -> contextlib.AbstractContextManager[Holder
 
 
 def _welcome(chosen: Settings, address: str, milliseconds: float, hints: list[str], page: str) -> str:
-    key = ' -H "X-Session-API-Key: $SESSION_API_KEY"' if chosen.session_api_key else ""
+    key = ['       -H "X-Session-API-Key: $SESSION_API_KEY" \\'] if chosen.session_api_key else []
     body = '{"action": {"action": "run", "args": {"command": "echo hello"}}}'
     own = address.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
-    once = "  (works once; another one: glovebox open)" if page != "/docs" else ""
+    once = " (this link works once; another one: glovebox open)" if page != "/docs" else ""
     return "\n".join(
         [
             f"Glovebox serves {chosen.working_dir} on {address} (ready in {milliseconds:.0f} ms)",
             "",
-            f"In a web browser:{once}",
+            f"In a web browser{once}:",
             f"  {own}{page}",
             "Or:",
-            f"  curl {own}/execute_action{key} -H 'Content-Type: application/json' \\",
+            f"  curl {own}/execute_action -H 'Content-Type: application/json' \\",
+            *key,
             f"       -d '{body}'",
             *(f"  {hint}" for hint in hints or [f"glovebox attach --url {own}"]),
             "",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncGenerator, Iterable, Iterator
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, Generic, NamedTuple, Self, TypeVar
 
@@ -150,17 +150,35 @@ class EventStream(ItemStream[Happening]):
     async def _once(self) -> AsyncGenerator[ServerSentEvent, None]:
         query = {name: value for name, value in self._query.items() if value}
         headers = {"Last-Event-ID": self.last_id} if self.last_id else {}
-        async with deadline(_BEGIN_LIMIT, "The box does not tell its events."):
-            response = await self._connection.open(
-                "GET", "/events", query=query, headers=headers, silence=SILENCE
-            )
-        try:
-            parser = EventParser(MOST_BYTES)
-            while piece := await self._connection.piece(response):
-                for event in parser.feed(piece):
-                    yield event
-        finally:
-            response.release()
+        async with contextlib.aclosing(
+            server_sent_events(self._connection, "/events", query=query, headers=headers)
+        ) as events:
+            async for event in events:
+                yield event
+
+
+async def server_sent_events(
+    connection: Connection,
+    path: str,
+    *,
+    query: Mapping[str, str] | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> AsyncGenerator[ServerSentEvent, None]:
+    """The events of an endpoint until it, or the connection, ends.
+
+    Raises:
+        Lost: the connection failed or broke.
+        GloveboxError: the box refused.
+    """
+    async with deadline(_BEGIN_LIMIT, f"GET {path} was not answered within {_BEGIN_LIMIT:g} seconds."):
+        response = await connection.open("GET", path, query=query, headers=headers, silence=SILENCE)
+    try:
+        parser = EventParser(MOST_BYTES)
+        while piece := await connection.piece(response):
+            for event in parser.feed(piece):
+                yield event
+    finally:
+        response.release()
 
 
 def decode_event(event: ServerSentEvent) -> Happening:

@@ -101,7 +101,8 @@ async def execute(
     if answer is not None:
         return answer
     action = with_limit(action, timeout)
-    order = KeyedRequest(connection, action)
+    extended = any(kind.extensions for kind in expected_observations(type(action)))
+    order = KeyedRequest(connection, action, details=extended)
     async with deadline(order.limit, too_late(action)):
         while True:
             try:

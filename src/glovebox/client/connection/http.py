@@ -70,28 +70,39 @@ class Connection:
         path: str,
         *,
         query: Mapping[str, str] | None = None,
-        body: bytes | None = None,
-        limit: float = 60.0,
+        body: Any = None,
+        headers: Mapping[str, str] | None = None,
+        limit: float | None = 60.0,
+        repeatable: bool | None = None,
     ) -> bytes:
         """The body of the response, within `limit` seconds.
 
-        Requests that only read are retried when the connection breaks, others only if nothing was sent.
+        Requests that only read, or that are `repeatable`, are retried when the connection breaks, others only
+        if nothing was sent.
 
         Raises:
             GloveboxError: the box refused, or did not answer in time; its class says why.
         """
-        patience = Patience(self.patience, time.monotonic() + limit)
-        async with deadline(limit, f"{method} {path} was not answered within {limit:g} seconds."):
+        patience = Patience(self.patience, None if limit is None else time.monotonic() + limit)
+        if repeatable is None:
+            repeatable = method in _REPEATABLE
+        async with deadline(limit, f"{method} {path} was not answered within {limit or 0:g} seconds."):
             while True:
                 try:
-                    return await self.once(method, path, query=query, body=body)
+                    return await self.once(method, path, query=query, body=body, headers=headers)
                 except Lost as lost:
-                    if lost.sent and method not in _REPEATABLE:
+                    if lost.sent and not repeatable:
                         raise
                     await patience.wait(lost)
 
     async def once(
-        self, method: str, path: str, *, query: Mapping[str, str] | None = None, body: Any = None
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: Any = None,
+        headers: Mapping[str, str] | None = None,
     ) -> bytes:
         """One attempt without a deadline.
 
@@ -99,7 +110,7 @@ class Connection:
             Lost: the connection failed or broke.
             GloveboxError: the box refused.
         """
-        response = await self.open(method, path, query=query, body=body)
+        response = await self.open(method, path, query=query, body=body, headers=headers)
         try:
             with self._broken():
                 return await _read(response)
@@ -128,7 +139,7 @@ class Connection:
         if self.address.key:
             sent["X-Session-API-Key"] = self.address.key
         if isinstance(body, bytes):
-            sent["Content-Type"] = "application/json"
+            sent.setdefault("Content-Type", "application/json")
             if len(body) > _PIECE:  # is sent in pieces, so that the loop is not blocked
                 body = io.BytesIO(body)
         with self._broken():
@@ -244,8 +255,8 @@ class Connection:
 
 
 @contextlib.asynccontextmanager
-async def deadline(seconds: float, message: str) -> AsyncGenerator[None, None]:
-    """Limit the time of a block.
+async def deadline(seconds: float | None, message: str) -> AsyncGenerator[None, None]:
+    """Limit the time of a block, unless it has none.
 
     Raises:
         DeadlineExceeded: it took longer.

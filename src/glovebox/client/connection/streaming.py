@@ -193,7 +193,7 @@ class _Seen:
     async def _end(self, event: ServerSentEvent) -> AsyncGenerator[Progress, None]:
         """The end, preceded by output that was printed without a connection."""
         self.answer = envelope(event.data)
-        details = self.answer.pop("details", None)
+        details = self.answer.get("details")
         if not self._resumed or details is None:
             return
         try:

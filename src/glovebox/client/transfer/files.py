@@ -54,33 +54,30 @@ async def copy_to(
     sandbox_dest: str,
     recursive: bool = False,
     *,
+    name: str = "",
     follow_links: bool = False,
     progress: Progress | None = None,
     limit: float = LIMIT,
 ) -> None:
     """Put a file, or with `recursive` a directory, into a directory of the box.
 
-    A directory appears under its own name, with its empty directories and what is executable. A relative
-    destination is below the workspace. A zip archive that is sent as a file is unpacked by the box. Links
-    are sent as what they lead to, those that lead out of the directory only with `follow_links`.
+    It appears under its own name or the given one; a directory with its empty directories and what is
+    executable. A relative destination is below the workspace. A zip archive that is sent as a file is
+    unpacked by the box. Links are sent as what they lead to, those that lead out of the directory only with
+    `follow_links`.
 
     Raises:
         FileNotFoundError: the source is not there.
         TransferError: something cannot be read, or the box refused it.
     """
-    source = Path(host_src)
-    if not await asyncio.to_thread(source.exists):
-        raise FileNotFoundError(f"Source file {host_src} does not exist")
-    items = await asyncio.to_thread(collect, source, recursive=recursive, follow_links=follow_links)
-    total = sum(item.size for item in items)
-    content = ((piece, len(piece)) for piece in read_file(items[0]))
-    sent = _Sent(pack(items) if recursive else content, total, progress)
+    sent = await open_source(
+        host_src, name=name, recursive=recursive, follow_links=follow_links, progress=progress
+    )
     query = {
         "destination": posixpath.join(box.workspace, sandbox_dest),
         "recursive": "true" if recursive else "false",
     }
-    name = items[0].name.rstrip("/")
-    form = _form(f"{name}.zip" if recursive else name, sent)
+    form = _form(f"{sent.name}.zip" if recursive else sent.name, sent)
     try:
         await box.upload("/upload_file", query=query, form=form, limit=limit)
     except DeadlineExceeded as error:
@@ -91,7 +88,29 @@ async def copy_to(
         raise
 
 
-def collect(source: Path, *, recursive: bool, follow_links: bool = False) -> list[TreeItem]:
+async def open_source(
+    source: str | os.PathLike[str],
+    *,
+    name: str = "",
+    recursive: bool,
+    follow_links: bool = False,
+    progress: Progress | None = None,
+) -> UploadStream:
+    """The content of a file, or with `recursive` a directory as a zip archive, ready to be sent.
+
+    Raises:
+        FileNotFoundError: the source is not there.
+        TransferError: something cannot be read.
+    """
+    path = Path(source)
+    if not await asyncio.to_thread(path.exists):
+        raise FileNotFoundError(f"Source file {source} does not exist")
+    items = await asyncio.to_thread(collect, path, name=name, recursive=recursive, follow_links=follow_links)
+    content = ((piece, len(piece)) for piece in read_file(items[0]))
+    return UploadStream(items, pack(items) if recursive else content, progress)
+
+
+def collect(source: Path, *, recursive: bool, name: str = "", follow_links: bool = False) -> list[TreeItem]:
     """A file, or a directory and everything below it, named from its parent directory on. Blocks.
 
     A link is what it leads to, if that is within the directory; one that leads out of it is only followed if
@@ -100,7 +119,7 @@ def collect(source: Path, *, recursive: bool, follow_links: bool = False) -> lis
     Raises:
         TransferError: something may not be read, or is a directory although not `recursive`.
     """
-    name = Path(os.path.abspath(source)).name
+    name = name or Path(os.path.abspath(source)).name
     top = TreeItem(str(source), name, os.stat(source))
     if not top.is_directory:
         return [top]
@@ -131,7 +150,7 @@ def _is_utf8(name: str) -> bool:
     return True
 
 
-def _form(filename: str, sent: _Sent) -> FormData:
+def _form(filename: str, sent: UploadStream) -> FormData:
     from aiohttp import FormData
 
     form = FormData(quote_fields=False)
@@ -139,12 +158,16 @@ def _form(filename: str, sent: _Sent) -> FormData:
     return form
 
 
-class _Sent:
+class UploadStream:
     """Pieces on their way, each made in a thread; progress is reported when the next one is requested."""
 
-    def __init__(self, made: Iterator[tuple[bytes, int]], total: int, progress: Progress | None) -> None:
+    def __init__(
+        self, items: list[TreeItem], made: Iterator[tuple[bytes, int]], progress: Progress | None
+    ) -> None:
+        self.name = items[0].name.rstrip("/")
+        self.is_executable = items[0].status.st_mode & 0o100 != 0
         self._made = made
-        self._total = total
+        self._total = sum(item.size for item in items)
         self._progress = progress
         self._done = 0
         #: Why it broke off: the HTTP client only knows that it did.
@@ -178,23 +201,27 @@ async def copy_from(
     Raises:
         TransferError: the box has no such path, or may not read it.
     """
+    query = {"path": posixpath.join(box.workspace, path)}
+    return await _fetch(box, "/download_files", query, progress, limit)
+
+
+async def _fetch(
+    box: Transfers, endpoint: str, query: Mapping[str, str], progress: Progress | None, limit: float
+) -> Path:
     descriptor, name = await asyncio.to_thread(tempfile.mkstemp, ".zip", "glovebox-")
     with ExitStack() as unfinished:
         unfinished.callback(os.unlink, name)  # half an archive is of no use
         with os.fdopen(descriptor, "wb") as file:
-            await _receive(box, path, file, progress, limit)
+            await _receive(box.download(endpoint, query=query, limit=limit), file, progress)
         unfinished.pop_all()
     return Path(name)
 
 
-async def _receive(
-    box: Transfers, path: str, file: BinaryIO, progress: Progress | None, limit: float
-) -> None:
-    query = {"path": posixpath.join(box.workspace, path)}
+async def _receive(pieces: AsyncIterator[bytes], file: BinaryIO, progress: Progress | None) -> None:
     waiting: list[bytes] = []
     done = size = 0
     try:
-        async for piece in box.download("/download_files", query=query, limit=limit):
+        async for piece in pieces:
             waiting.append(piece)
             size += len(piece)
             if size >= _PIECE:
@@ -227,8 +254,27 @@ async def download(
         BadArchive: what the box sent is damaged, or made to do harm.
     """
     archive = await copy_from(box, path, progress=progress, limit=limit)
+    return await _unpack_and_remove(archive, Path(host_dest))
+
+
+async def download_directory(
+    box: Transfers, path: str, host_dest: Path, *, progress: Progress | None = None, limit: float = LIMIT
+) -> None:
+    """Put what a directory of the box holds, empty directories too, into a directory of the host.
+
+    Raises:
+        FileError: the box has no such directory, or may not read it.
+        TransferError: a file cannot be written.
+        BadArchive: what the box sent is damaged, or made to do harm.
+    """
+    query = {"path": path, "format": "zip"}
+    archive = await _fetch(box, "/files/archive", query, progress, limit)
+    await _unpack_and_remove(archive, host_dest)
+
+
+async def _unpack_and_remove(archive: Path, destination: Path) -> list[Path]:
     try:
-        return await asyncio.to_thread(unpack, archive, Path(host_dest))
+        return await asyncio.to_thread(unpack, archive, destination)
     finally:
         await asyncio.to_thread(archive.unlink)
 

@@ -80,6 +80,8 @@ class WindowPlugin(Plugin):
     def handlers(self) -> Iterable[Handler]:
         return [
             self.terminal.run,
+            self.terminal.execute,
+            self.terminal.give_input,
             *self._content.handlers(),
             *self._search.handlers(),
             *self._paths.handlers(),

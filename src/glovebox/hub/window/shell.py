@@ -95,14 +95,14 @@ class WindowShell:
         return None
 
     async def run(self, command: RunningCommand, text: str, limits: Limits | None) -> None:
-        command.begun = True
+        command.begin()
         if not self._open and not self._apart:
             command.last_output += _OPENING
         self._command = command
         self._running = asyncio.get_running_loop().create_task(self._run(command, text))
 
     async def press(self, command: RunningCommand, key: bytes) -> None:
-        command.begun = True
+        command.begin()
         result: EndReport | ShellEnd = self.report or self._end_report(0)
         try:
             if self._open or self.unattended:

@@ -17,7 +17,7 @@ from glovebox.hub.window.shell import NO_SIZE, MemoryLog, WindowShell
 from glovebox.hub.window_client import Hands
 from glovebox.protocol.actions import CmdRunAction
 from glovebox.protocol.observations import CmdOutputObservation, ErrorObservation
-from glovebox.protocol.terminal import Limits, SessionInfo
+from glovebox.protocol.terminal import CommandAction, CommandObservation, Limits, SessionInfo
 
 WindowSession = Session[WindowShell]
 
@@ -56,6 +56,12 @@ class WindowTerminal(SessionTable[WindowShell]):
         except BadSession as error:
             return ErrorObservation(content=f"ERROR: {error}")
         return await session.run(action, call)
+
+    async def execute(self, action: CommandAction, call: Call) -> CommandObservation:
+        """Run a text as one command; raises what `Session.execute` does."""
+        if action.limits is not None and action.limits != Limits():
+            raise BadSession(problem(action.limits) or _NO_LIMITS)
+        return CommandObservation.of(await self._named(action.session).execute(action, call))
 
     async def _run_static(self, action: CmdRunAction, call: Call) -> CmdOutputObservation | ErrorObservation:
         session = self._session(f"{STATIC}{call.id[:24]}", action.cwd or self.workspace, apart=True)

@@ -305,7 +305,7 @@ def no_picture(status: int, reason: str) -> Response:
 
 def _ask(reader: PdfReader, file: BinaryIO, *what: str) -> bytes:
     """What a process of its own says about a file."""
-    command = [sys.executable, "-P", pdf_worker.__file__, str(SECONDS), str(reader.user_id), *what]
+    command = [sys.executable, "-EP", pdf_worker.__file__, str(SECONDS), str(reader.user_id), *what]
     done = subprocess.run(
         command, stdin=file, capture_output=True, start_new_session=True, check=False, env=reader.environment
     )

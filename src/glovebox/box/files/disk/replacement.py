@@ -12,15 +12,18 @@ import os
 import secrets
 import stat
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from glovebox.box.credentials import own_rights
 from glovebox.box.files.disk import atomic
+from glovebox.box.files.disk.listing import Accounts, described
+from glovebox.box.files.disk.local_files import PathLocks
 from glovebox.box.files.disk.path_errors import shown
+from glovebox.box.threads import Releasable
 from glovebox.errors import FileError, IsADirectory, NoSuchFile, NotAFile
+from glovebox.protocol.file_info import FileInfo
 
 _NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
 _DIRECTORY = os.O_DIRECTORY | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
@@ -36,14 +39,18 @@ class Owner(NamedTuple):
     group: int = -1
 
 
-class Replacement:
-    """The new content of `path`. Its methods block, and one thread at a time calls them, except `discard`.
-
-    `discard` never waits for a thread that is at work: that thread then cleans up itself.
-    """
+class Replacement(Releasable):
+    """The new content of `path`. Its methods block. If it is closed before its end, nothing is left of it."""
 
     def __init__(
-        self, path: str, *, condition: Condition, mode: int | None, owner: Owner, parents: bool
+        self,
+        path: str,
+        *,
+        locks: PathLocks,
+        condition: Condition,
+        mode: int | None,
+        owner: Owner,
+        parents: bool,
     ) -> None:
         """Begin.
 
@@ -52,12 +59,12 @@ class Replacement:
             FileError: something that is no file is there, or the directory is missing.
             OSError: as the system says.
         """
+        super().__init__()
         self.path = path
+        self._locks = locks
         self._condition = condition
         self._mode = mode
         self._owner = owner
-        self._busy = threading.Lock()
-        self._closed = False
         self._directory = self._fd = -1
         self._name = ""
         self._real = os.path.realpath(path)
@@ -67,13 +74,8 @@ class Replacement:
         try:
             self._open(old)
         except BaseException:
-            self._close()
+            self.close()
             raise
-
-    @property
-    def real(self) -> str:
-        """The path without links, which is what to lock while it is committed."""
-        return self._real
 
     def write(self, pieces: Iterable[bytes]) -> None:
         """Append what has arrived.
@@ -81,15 +83,13 @@ class Replacement:
         Raises:
             OSError: as the system says.
         """
-        with self._busy:
+        with self.in_use():
             for piece in pieces:
-                if self._closed:
+                if self.is_closed:
                     break
                 atomic.write_all(self._fd, piece)
-        if self._closed:
-            self.discard()
 
-    def commit(self) -> tuple[os.stat_result, bool]:
+    def finish(self) -> tuple[FileInfo, bool]:
         """Put the content in its place, if the condition is still met; returns whether it is a new file, too.
 
         Raises:
@@ -98,21 +98,13 @@ class Replacement:
             OSError: as the system says; the old file is as it was.
         """
         try:
-            with self._busy:
-                if self._closed:
+            with self.in_use(), self._locks.hold(self._real):
+                if self.is_closed:
                     raise FileError(f"{shown(self.path)} was not written.")  # nobody waits for this
-                return self._commit()
+                status, made = self._commit()
         finally:
-            self.discard()
-
-    def discard(self) -> None:
-        """Leave nothing behind that is not in its place."""
-        self._closed = True
-        if self._busy.acquire(blocking=False):
-            try:
-                self._close()
-            finally:
-                self._busy.release()
+            self.close()
+        return described(self.path, status, None, Accounts()), made
 
     def _checked(self) -> os.stat_result | None:
         """What is at the path, if that may be replaced."""
@@ -231,7 +223,7 @@ class Replacement:
             os.close(new)
         return os.stat(self._real)
 
-    def _close(self) -> None:
+    def _release(self) -> None:
         if self._name:
             with contextlib.suppress(OSError):
                 os.unlink(self._name, dir_fd=self._directory)

@@ -2,39 +2,36 @@
 
 from __future__ import annotations
 
-import asyncio
 import io
-import math
 import os
 import re
 import stat
-import threading
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from email.utils import formatdate
 from typing import NamedTuple
 
 from starlette.requests import Request
 from starlette.responses import Response
 
-from glovebox.box.files.disk.listing import Accounts, described, etag_of
+from glovebox.box.files.disk.listing import etag_of
 from glovebox.box.files.disk.local_files import PathLocks
 from glovebox.box.files.disk.path_errors import shown
 from glovebox.box.files.disk.replacement import Owner, Replacement
+from glovebox.box.files.endpoints.upload import receive_body
 from glovebox.box.files.endpoints.workspace import (
     REFUSALS,
     Workspace,
     mode_parameter,
     owner_of,
     query_path,
-    refusals,
 )
 from glovebox.box.files.transfer.download import Download
+from glovebox.box.threads import Releasable
 from glovebox.errors import (
     FileChanged,
     IsADirectory,
     NotAFile,
     RangeNotSatisfiable,
-    TooLarge,
     TransferError,
 )
 from glovebox.http import requests
@@ -95,35 +92,27 @@ def _names(header: str, etag: str) -> bool:
     return header.strip() == "*" or etag in (one.strip() for one in header.split(","))
 
 
-#: Begins to replace the file at a path. Blocks.
-Begin = Callable[[str], Replacement]
-
-
-class FileReader:
-    """Bytes of an open file from one place to another. `read` blocks; `close` never does.
+class FileReader(Releasable):
+    """Bytes of an open file from one place to another.
 
     Without an `end`, to the end of a file that says nothing of its size, as those of `/proc` do.
     """
 
     def __init__(self, file: io.FileIO, path: str, start: int, end: int | None) -> None:
+        super().__init__()
         self._file = file
         self._path = path
         self._at = start
         self._end = end
-        self._busy = threading.Lock()
-        self._closed = False
 
     def read(self) -> bytes:
-        """The next piece, empty at the end.
+        """The next piece, empty at the end. Blocks.
 
         Raises:
             TransferError: the file has become shorter, or cannot be read.
         """
-        with self._busy:
-            piece = b"" if self._closed else self._read()
-        if self._closed:
-            self.close()
-        return piece
+        with self.in_use():
+            return b"" if self.is_closed else self._read()
 
     def _read(self) -> bytes:
         wanted = PIECE if self._end is None else min(PIECE, self._end - self._at)
@@ -136,14 +125,8 @@ class FileReader:
         self._at += len(piece)
         return piece
 
-    def close(self) -> None:
-        """Close the file, now or when the thread that reads it is done."""
-        self._closed = True
-        if self._busy.acquire(blocking=False):
-            try:
-                self._file.close()
-            finally:
-                self._busy.release()
+    def _release(self) -> None:
+        self._file.close()
 
 
 class _Content(NamedTuple):
@@ -224,62 +207,13 @@ def _part(wanted: str, size: int) -> tuple[int, int] | None:
     return None if last < int(found[1]) else (int(found[1]), min(last + 1, size))
 
 
-class _Upload:
-    """The body of a request on its way into a file. A small one needs a thread once."""
-
-    def __init__(self, workspace: Workspace, path: str, locks: PathLocks, begin: Begin) -> None:
-        self._workspace = workspace
-        self._path = path
-        self._locks = locks
-        self._begin = begin
-        self._file: Replacement | None = None
-        self._ended = False
-
-    async def write(self, pieces: list[bytes]) -> None:
-        await self._workspace.threads.run(self._write, pieces)
-
-    async def finish(self, pieces: list[bytes]) -> tuple[FileInfo, bool]:
-        """What was written, and whether it is a new file."""
-        finished = await self._workspace.threads.run(self._finish, pieces)
-        self._ended = True
-        return finished
-
-    async def discard(self) -> None:
-        """Leave nothing behind unless it is finished, even if this request is cancelled or the box closes."""
-        if self._ended:
-            return
-        self._ended = True
-        if self._file is not None:
-            try:
-                await asyncio.shield(self._workspace.threads.run(self._file.discard))
-            except RuntimeError:  # the threads are gone
-                self._file.discard()
-
-    def _write(self, pieces: list[bytes]) -> Replacement:
-        if self._file is None:
-            path = self._workspace.absolute(self._path)
-            with refusals(path):
-                self._file = self._begin(path)
-            if self._ended:  # meanwhile
-                self._file.discard()
-        with refusals(self._file.path):
-            self._file.write(pieces)
-        return self._file
-
-    def _finish(self, pieces: list[bytes]) -> tuple[FileInfo, bool]:
-        file = self._write(pieces)
-        with refusals(file.path), self._locks.hold(file.real):
-            status, made = file.commit()
-        return described(file.path, status, None, Accounts()), made
-
-
 class ContentEndpoints:
     """The endpoints. `most_bytes` bounds a file that is put."""
 
     def __init__(self, workspace: Workspace, locks: PathLocks, most_bytes: int | None) -> None:
         self._workspace = workspace
         self._locks = locks
-        self._most_bytes = math.inf if most_bytes is None else most_bytes
+        self._most_bytes = most_bytes
 
     async def get(self, request: Request) -> Response:
         """The bytes of a file, or a part of them."""
@@ -315,38 +249,19 @@ class ContentEndpoints:
             raise IsADirectory(f"{shown(text)} names a directory. Give the path of a file.")
 
         def begin(path: str) -> Replacement:
-            condition = conditions.check_replaceable
-            new_owner = owner_of(owner) if owner else Owner()
-            return Replacement(path, condition=condition, mode=mode, owner=new_owner, parents=parents)
+            return Replacement(
+                path,
+                locks=self._locks,
+                condition=conditions.check_replaceable,
+                mode=mode,
+                owner=owner_of(owner) if owner else Owner(),
+                parents=parents,
+            )
 
-        upload = _Upload(self._workspace, text, self._locks, begin)
-        try:
-            info, made = await self._receive(request, upload)
-        finally:
-            await upload.discard()
+        info, made = await receive_body(request, self._workspace, text, begin, self._most_bytes)
         response = json_response(info, 201 if made else 200)
         response.headers["ETag"] = info.etag or ""
         return response
-
-    async def _receive(self, request: Request, upload: _Upload) -> tuple[FileInfo, bool]:
-        """Write the body as it comes."""
-        announced = request.headers.get("content-length", "0")
-        received, batch, waiting = 0, list[bytes](), 0
-        if int(announced) > self._most_bytes:
-            raise self._too_large()
-        async for data in request.stream():
-            received += len(data)
-            if received > self._most_bytes:
-                raise self._too_large()
-            batch.append(data)
-            waiting += len(data)
-            if waiting >= PIECE:
-                await upload.write(batch)
-                batch, waiting = [], 0
-        return await upload.finish(batch)
-
-    def _too_large(self) -> TooLarge:
-        return TooLarge(f"The file is larger than {self._most_bytes} bytes")
 
     async def _pieces(self, reader: FileReader, first: bytes) -> AsyncGenerator[bytes, None]:
         try:

@@ -75,8 +75,13 @@ def refusals(path: str) -> Iterator[None]:
             raise
         raise _ERRORS.get(error.error_id, FileError)(error.message) from error
     except OSError as error:
-        told = refusal(error, path)
-        raise _ERRORS.get(told.error_id, FileError)(told.message) from error
+        raise file_error(error, path) from error
+
+
+def file_error(error: OSError, path: str) -> FileError:
+    """The error to be answered for one of the system about a path."""
+    told = refusal(error, path)
+    return _ERRORS.get(told.error_id, FileError)(told.message)
 
 
 class Workspace:

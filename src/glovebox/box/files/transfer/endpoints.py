@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import math
 import os
-from collections.abc import AsyncGenerator
 from typing import Any
 
 import msgspec
@@ -14,9 +13,9 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from glovebox.archives.zip_records import UnpackLimits
+from glovebox.box.files.transfer.archive_stream import ArchiveStream, archive_pieces, open_zip
 from glovebox.box.files.transfer.download import Download, attachment
 from glovebox.box.files.transfer.uploads import FileParts, Piece, Upload
-from glovebox.box.files.transfer.zip_stream import ZipStream, open_archive
 from glovebox.box.threads import Threads
 from glovebox.errors import RequestError, TooDeep, TooLarge, TransferError
 from glovebox.http.endpoints import FAILED, INVALID, UNEXPECTED, Endpoint, Parameter, Reply
@@ -141,7 +140,7 @@ class Transfer:
             return error_response(500, error)
         except OSError as error:
             return error_response(500, TransferError(str(error)))
-        pieces = _pieces(archive, self._threads)
+        pieces = archive_pieces(archive, self._threads)
         name = attachment(os.path.basename(path) + ".zip")
         headers = {"Content-Disposition": name, "Content-Length": str(archive.size)}
         return Download(pieces, headers, media_type="application/zip")
@@ -158,19 +157,10 @@ class Transfer:
         return json_response(await self._threads.run(list_directory, directory))
 
 
-async def _pieces(archive: ZipStream, threads: Threads) -> AsyncGenerator[bytes, None]:
-    """The pieces of an archive; between two of them no thread is held."""
-    try:
-        while piece := await threads.run(archive.read):
-            yield piece
-    finally:
-        archive.close()
-
-
-def _archive_of(path: str) -> ZipStream:
+def _archive_of(path: str) -> ArchiveStream:
     if not os.path.exists(path):
         raise TransferError("404: File not found")
-    return open_archive(path)
+    return open_zip(path)
 
 
 async def _small_body(request: Request) -> bytes:

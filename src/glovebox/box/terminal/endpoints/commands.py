@@ -1,87 +1,26 @@
-"""`/commands/{id}`: what a command does, its output from any place of it, and signals."""
+"""`/commands`: what commands do, waiting for them, and input and signals for them."""
 
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import AsyncGenerator
-from typing import Any, Protocol
+from typing import Annotated, Any
 
+import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
 
 from glovebox.box.terminal.commands import RunningCommand
-from glovebox.box.terminal.output.rendering import LiveText
+from glovebox.box.terminal.endpoints.output import COMMAND_ID, UNKNOWN, CommandSource, output_endpoint
+from glovebox.box.terminal.results import command_result
 from glovebox.box.threads import Threads
-from glovebox.errors import OutputGone
 from glovebox.http import requests
 from glovebox.http.endpoints import Endpoint, Parameter, Reply
-from glovebox.http.requests import InvalidParameter
-from glovebox.http.responses import NEXT_HEADER, ErrorBody, json_response
-from glovebox.http.sse import Stream, disconnected, message
+from glovebox.http.responses import ErrorBody, json_response
 from glovebox.protocol.base import Message
-from glovebox.protocol.events import Gap, Output
-from glovebox.protocol.terminal import CommandInfo
+from glovebox.protocol.terminal import CommandInfo, CommandResult, OnWait
 
-log = logging.getLogger(__name__)
-
-FORMATS = ("text", "raw", "rendered")
-_RAW = "application/octet-stream"
-_PIECE = 65_536
-#: An answer in JSON is held in memory.
-_MOST_TEXT = 4 << 20
-_TEXT = 262_144
-_MOST_MATCHES = 1_000
-_MOST_CONTEXT = 20
-
-
-class CommandSource(Protocol):
-    """Finds commands by their ids."""
-
-    def command(self, command_id: str) -> RunningCommand:
-        """The command of that id.
-
-        Raises:
-            NoSuchCommand: there is none, or it is forgotten.
-        """
-
-
-class OutputText(Message):
-    """A part of a command's output as text; ask again with `offset` set to `end` for the next."""
-
-    command_id: str
-    offset: int
-    end: int
-    text: str
-    finished: bool
-    #: Bytes of output so far.
-    output_bytes: int
-
-
-class SearchMatch(Message):
-    """A line that matches, and its neighbours."""
-
-    line: int
-    #: Where the line begins in the raw output.
-    offset: int
-    text: str
-    before: list[str]
-    after: list[str]
-
-
-class SearchResult(Message):
-    """What a search found."""
-
-    command_id: str
-    matches: list[SearchMatch]
-    #: How many lines match, shown or not.
-    total: int
-    #: How many lines were searched.
-    lines: int
-    #: False if the time was over before the end.
-    complete: bool
-    finished: bool
+#: How many commands a list has unless another number is asked for, and at most.
+_LISTED, _MOST_LISTED = 100, 1_000
 
 
 class SignalRequest(Message, forbid_unknown_fields=True):
@@ -90,17 +29,58 @@ class SignalRequest(Message, forbid_unknown_fields=True):
     signal: str
 
 
+class WaitRequest(Message, forbid_unknown_fields=True):
+    """How long to wait, and which output to answer with."""
+
+    #: Seconds; null waits until the command has ended.
+    timeout: float | None = None
+    on_wait: OnWait = "wait"
+    #: Where in its raw output to begin.
+    offset: Annotated[int, msgspec.Meta(ge=0)] = 0
+    #: How many characters of output to answer with.
+    budget: int | None = None
+
+
+class InputRequest(Message, forbid_unknown_fields=True):
+    """Text to type, then keys to press: `Enter`, `C-c`, `Up`, `F1`, `M-x`. A line end is the Enter key."""
+
+    text: str = ""
+    keys: tuple[str, ...] = ()
+
+
 class CommandEndpoints:
     """The endpoints."""
 
-    def __init__(self, terminal: CommandSource, threads: Threads, closing: asyncio.Event) -> None:
+    def __init__(self, terminal: CommandSource, threads: Threads) -> None:
         self._terminal = terminal
         self._threads = threads
-        self._closing = closing
+
+    async def all(self, request: Request) -> Response:
+        """The newest commands first."""
+        limit = requests.integer(request, "limit", _LISTED, 1, _MOST_LISTED)
+        found = self._terminal.newest_commands(request.query_params.get("session"), limit)
+        return json_response([command.info() for command in found])
 
     async def info(self, request: Request) -> Response:
         """What is known of a command."""
         return json_response(self._command(request).info())
+
+    async def wait(self, request: Request) -> Response:
+        """Wait for a command, and answer with its output."""
+        command = self._command(request)
+        asked = await requests.body(request, WaitRequest)
+        outcome = await command.wait(timeout=asked.timeout, for_input=asked.on_wait == "return")
+        result = await command_result(
+            command, outcome, self._threads, offset=asked.offset, budget=asked.budget
+        )
+        return json_response(result)
+
+    async def input(self, request: Request) -> Response:
+        """Type something for a command, whoever waits for it."""
+        command = self._command(request)
+        asked = await requests.body(request, InputRequest)
+        await command.send(asked.text, asked.keys)
+        return json_response(command.info())
 
     async def signal(self, request: Request) -> Response:
         """Send a signal to what runs in the foreground."""
@@ -109,223 +89,48 @@ class CommandEndpoints:
         await command.signal(asked.signal)
         return json_response(command.info())
 
-    async def output(self, request: Request) -> Response:
-        """A part of its output, or all of it as it comes."""
-        command = self._command(request)
-        form = requests.choice(request, "format", FORMATS)
-        follow = requests.flag(request, "follow")
-        if "search" in request.query_params:
-            return await self._search(request, command)
-        offset = _offset(request, command, follow and form != "raw")
-        if follow and form == "raw":
-            return Stream(_follow_raw(command, offset), media_type=_RAW, closing=self._closing)
-        if follow:
-            return Stream(_follow_text(command, offset), closing=self._closing)
-        if form == "raw":
-            return await _RawOutput.of(command, offset, requests.integer(request, "limit", command.size, 1))
-        limit = requests.integer(request, "limit", _TEXT, 1, _MOST_TEXT)
-        if form == "rendered":
-            return json_response(await self._rendered(command, offset, limit))
-        return json_response(await _text(command, offset, limit))
-
     def _command(self, request: Request) -> RunningCommand:
         return self._terminal.command(request.path_params["id"])
 
-    async def _rendered(self, command: RunningCommand, offset: int, limit: int) -> OutputText:
-        finished, size = command.finished, command.size
-        data = await _read(command, offset, limit)
-        text = await self._threads.run(_render, data)
-        return _part(command, offset, offset + len(data), text, finished, size)
-
-    async def _search(self, request: Request, command: RunningCommand) -> Response:
-        query = request.query_params["search"]
-        regex = requests.flag(request, "regex")
-        ignore_case = not requests.flag(request, "case")
-        context = requests.integer(request, "context", 2, 0, _MOST_CONTEXT)
-        limit = requests.integer(request, "limit", 50, 1, _MOST_MATCHES)
-        start = _offset(request, command, False)
-        finished = command.finished
-
-        def run() -> SearchResult:
-            from glovebox.box.terminal.output.search import SearchError, search
-
-            try:
-                found = search(
-                    command.pieces(), query,
-                    regex=regex, ignore_case=ignore_case, context=context, limit=limit, start=start,
-                )  # fmt: skip
-            except SearchError as error:
-                raise InvalidParameter("value_error", ("query", "search"), str(error), query) from error
-            return SearchResult(
-                command_id=command.id,
-                matches=[
-                    SearchMatch(line=one.line, offset=one.offset, text=one.text,
-                                before=one.before, after=one.after)
-                    for one in found.matches
-                ],
-                total=found.total, lines=found.lines, complete=found.complete, finished=finished,
-            )  # fmt: skip
-
-        return json_response(await self._threads.run(run))
-
-
-def _offset(request: Request, command: RunningCommand, resumable: bool) -> int:
-    """Where to begin: a browser that reconnects says in a header what it has seen."""
-    seen = request.headers.get("last-event-id", "") if resumable else ""
-    if seen.isascii() and seen.isdigit() and len(seen) < 20 and int(seen) <= command.size:
-        return int(seen)
-    offset = requests.integer(request, "offset", 0)
-    if offset > command.size:
-        problem = f"There is no output beyond {command.size}"
-        raise InvalidParameter("out_of_range", ("query", "offset"), problem, str(offset))
-    return offset
-
-
-async def _read(command: RunningCommand, offset: int, limit: int) -> bytes:
-    """As much as there is, up to a limit."""
-    data = bytearray()
-    while len(data) < limit and (piece := await command.read(offset + len(data), limit - len(data))):
-        data += piece
-    return bytes(data)
-
-
-async def _text(command: RunningCommand, offset: int, limit: int) -> OutputText:
-    finished, size = command.finished, command.size
-    live, end = LiveText(), offset
-    text, settled = live.feed(await _read(command, offset, min(limit, size - offset)))
-    end += min(limit, size - offset)
-    while settled == 0 and end < size:  # so small a limit that not even a character is whole
-        data = await command.read(end, 1)
-        text, settled = live.feed(data)
-        end += len(data)
-    if finished and end >= size:
-        rest, settled = live.flush()
-        text += rest
-    return _part(command, offset, offset + settled, text, finished, size)
-
-
-def _part(command: RunningCommand, offset: int, end: int, text: str, finished: bool, size: int) -> OutputText:
-    return OutputText(
-        command_id=command.id, offset=offset, end=end, text=text, finished=finished, output_bytes=size
-    )
-
-
-def _render(data: bytes) -> str:
-    from glovebox.box.terminal.output.presentation import plain
-
-    return plain(data)
-
-
-async def _follow_raw(command: RunningCommand, offset: int) -> AsyncGenerator[bytes, None]:
-    while True:
-        await command.changed(offset)
-        data = await command.read(offset, _PIECE)
-        if not data and command.finished:
-            return
-        offset += len(data)
-        yield data
-
-
-async def _follow_text(command: RunningCommand, offset: int) -> AsyncGenerator[bytes, None]:
-    live, start, sent, at = LiveText(), offset, offset, offset
-    ended = False
-    while not ended:
-        await command.changed(at)
-        ended = command.finished and at >= command.size
-        try:
-            data = await command.read(at, _PIECE)
-        except OutputGone:
-            yield message("gap", Gap(offset=at, end=command.size, command_id=command.id))
-            break
-        at += len(data)
-        text, settled = live.flush() if ended else live.feed(data)
-        if text:
-            output = Output(offset=sent, end=start + settled, text=text, command_id=command.id)
-            yield message("output", output, str(start + settled))
-        sent = start + settled
-    yield message("end", command.info())
-
-
-class _RawOutput(Response):
-    """Bytes from the log, a piece at a time; the length is known beforehand."""
-
-    media_type = _RAW
-
-    def __init__(self, command: RunningCommand, offset: int, first: bytes, length: int) -> None:
-        self._command = command
-        self._offset = offset
-        self._first = first
-        self._length = length
-        self.status_code = 200
-        self.background = None
-        self.init_headers({"Content-Length": str(length), NEXT_HEADER: str(offset + length)})
-
-    @classmethod
-    async def of(cls, command: RunningCommand, offset: int, limit: int) -> _RawOutput:
-        """The answer, its first piece read already: what is gone is an error, not a cut answer."""
-        length = min(limit, command.size - offset)
-        first = await command.read(offset, min(_PIECE, length)) if length else b""
-        return cls(command, offset, first, length)
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send it as fast as it is taken."""
-        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
-        gone = asyncio.ensure_future(disconnected(receive))
-        piece, sent = self._first, 0
-        try:
-            while not gone.done():
-                sent += len(piece)
-                more = bool(piece) and sent < self._length
-                await send({"type": "http.response.body", "body": piece, "more_body": more})
-                if not more:
-                    return
-                piece = await self._command.read(self._offset + sent, min(_PIECE, self._length - sent))
-        except OutputGone as error:
-            # Returning without the rest makes the server close the connection.
-            log.warning("An answer was broken off: %s", error)
-        finally:
-            gone.cancel()
-
 
 def command_endpoints(terminal: CommandSource, threads: Threads, closing: asyncio.Event) -> list[Endpoint]:
-    """What is served of commands."""
-    own = CommandEndpoints(terminal, threads, closing)
-    text: dict[str, Any] = {"type": "string"}
-    number: dict[str, Any] = {"type": "integer", "minimum": 0}
-    yes: dict[str, Any] = {"type": "boolean"}
-    path = (Parameter("id", text, "The id of the action that began it, or as events tell it."),)
-    unknown = Reply("No command has that id, or it is forgotten.", ErrorBody)
+    """What is served of commands that were begun."""
+    own = CommandEndpoints(terminal, threads)
     invalid = Reply("A parameter or the body is not of the right form.", ErrorBody)
+    large = Reply("The body is too large.", ErrorBody)
+    ended = Reply("It has ended.", ErrorBody)
+    listed: dict[str, Any] = {"type": "array", "items": {"$ref": "#/components/schemas/CommandInfo"}}
     return [
         Endpoint(
-            "GET", "/commands/{id}", own.info, "A command: its state, exit code and bill",
-            {200: Reply("While it runs and after.", CommandInfo), 404: unknown},
-            path_parameters=path,
-        ),
-        Endpoint(
-            "GET", "/commands/{id}/output", own.output, "The output of a command, from any place of it",
-            {200: Reply("A part of it (or matches) as JSON; bytes with `format=raw`; events with `follow`."),
-             404: unknown, 410: Reply("This part is not kept any more.", ErrorBody), 422: invalid},
-            path_parameters=path,
+            "GET", "/commands", own.all, "The newest commands of the box",
+            {200: Reply("The newest first.", listed), 422: invalid},
             parameters=(
-                Parameter("offset", number, "Where to begin, in bytes of raw output. Default: 0."),
-                Parameter("limit", {"type": "integer", "minimum": 1},
-                          "At most so many bytes (262144; raw: everything) or matches (50)."),
-                Parameter("format", {"enum": list(FORMATS)},
-                          "`text`: readable; `raw`: bytes; `rendered`: as a person saw it."),
-                Parameter("follow", yes, "Go on until the command ends."),
-                Parameter("search", text, "Only the lines with this text."),
-                Parameter("regex", yes, "`search` is a regular expression."),
-                Parameter("case", yes, "`search` minds upper and lower case."),
-                Parameter("context", {**number, "maximum": _MOST_CONTEXT},
-                          "Lines to show around a match. Default: 2."),
+                Parameter("session", {"type": "string"}, "Only those of this session."),
+                Parameter("limit", {"type": "integer", "minimum": 1, "maximum": _MOST_LISTED},
+                          f"At most so many. Default: {_LISTED}."),
             ),
         ),
         Endpoint(
+            "GET", "/commands/{id}", own.info, "A command: its state, exit code and bill",
+            {200: Reply("While it runs and after.", CommandInfo), 404: UNKNOWN},
+            path_parameters=COMMAND_ID,
+        ),
+        output_endpoint(terminal, threads, closing),
+        Endpoint(
+            "POST", "/commands/{id}/wait", own.wait, "Wait for a command",
+            {200: Reply("It has ended, waits for input, or the time is over.", CommandResult),
+             404: UNKNOWN, 410: Reply("This part of its output is not kept any more.", ErrorBody),
+             413: large, 422: invalid},
+            path_parameters=COMMAND_ID, body=WaitRequest,
+        ),
+        Endpoint(
+            "POST", "/commands/{id}/input", own.input, "Give input to a command",
+            {200: Reply("It was typed.", CommandInfo), 404: UNKNOWN, 409: ended, 413: large, 422: invalid},
+            path_parameters=COMMAND_ID, body=InputRequest,
+        ),
+        Endpoint(
             "POST", "/commands/{id}/signal", own.signal, "Send a signal to a command",
-            {200: Reply("It was sent.", CommandInfo), 404: unknown,
-             409: Reply("It has ended.", ErrorBody),
-             413: Reply("The body is too large.", ErrorBody), 422: invalid},
-            path_parameters=path, body=SignalRequest,
+            {200: Reply("It was sent.", CommandInfo), 404: UNKNOWN, 409: ended, 413: large, 422: invalid},
+            path_parameters=COMMAND_ID, body=SignalRequest,
         ),
     ]  # fmt: skip

@@ -41,6 +41,9 @@ _RESET = (
     signals.SIGXFSZ,
 )
 
+#: What every child does first, if anything.
+in_child: Callable[[], None] | None = None
+
 
 class ControlMode:
     """Parses the output of a client of tmux, in any pieces, into the output of one pane."""
@@ -147,7 +150,7 @@ def keep(path: str, tmux: str, pane: str) -> None:
     signals.signal(signals.SIGHUP, signals.SIG_IGN)
     fcntl.ioctl(0, termios.TIOCNOTTY)
     child, problem = fork(lambda: become(arguments, environment, cwd, (uid, gid, groups), 0))
-    _say(secret, REFUSED + problem if problem else STARTED + b"%d" % child)
+    _say(secret, REFUSED + problem.split()[0] if problem else STARTED + b"%d" % child)
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     termios.tcflow(1, termios.TCOON)  # a user may have stopped the output
     _say(secret, ENDED + b"%d" % (code if code >= 0 else 128 - code))
@@ -161,15 +164,17 @@ def _say(secret: bytes, words: bytes) -> None:
 
 
 def fork(run: Callable[[], None]) -> tuple[int, bytes]:
-    """Fork a child that calls `run`, which executes a program; its process id, and the errno of a failure."""
+    """Fork a child that calls `run`, which executes a program; its id, and errno and text of a failure."""
     problem, report = os.pipe()
     try:
         child = os.fork()
         if child == 0:
             try:
+                if in_child is not None:
+                    in_child()
                 run()
             except OSError as error:
-                os.write(report, b"%d" % (error.errno or 0))
+                os.write(report, b"%d %b" % (error.errno or 0, str(error.strerror).encode()))
             finally:
                 os._exit(_NOT_STARTED)
     except OSError:
@@ -190,7 +195,8 @@ def spawn(run: Callable[[], None], program: str) -> int:
     child, problem = fork(run)
     if problem:
         os.waitpid(child, 0)
-        raise OSError(int(problem), os.strerror(int(problem)), program)
+        number = int(problem.split()[0])
+        raise OSError(number, os.strerror(number), program)
     return child
 
 
@@ -206,19 +212,12 @@ def become(
     Raises:
         OSError: it could not be started.
     """
-    for number in _RESET:
-        signals.signal(number, signals.SIG_DFL)
-    signals.pthread_sigmask(signals.SIG_SETMASK, [])
-    os.setsid()
-    fcntl.ioctl(terminal, termios.TIOCSCTTY, 0)
-    for descriptor in (0, 1, 2):
-        os.dup2(terminal, descriptor)
+    begin_session((terminal, terminal, terminal))
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
     uid, gid, groups = user
     if uid and gid:
         os.fchown(0, int(uid), -1)
-        os.setgroups([int(group) for group in groups.split(b",") if group])
-        os.setgid(int(gid))
-        os.setuid(int(uid))
+        switch_user(int(uid), int(gid), [int(group) for group in groups.split(b",") if group])
     for directory in (cwd, environment.get(b"HOME", b""), b"/"):
         try:
             os.chdir(directory)
@@ -228,15 +227,34 @@ def become(
     execute(arguments, environment)
 
 
+def begin_session(streams: tuple[int, int, int]) -> None:
+    """In a child process: a session of its own, default signals, and these standard streams."""
+    for number in _RESET:
+        signals.signal(number, signals.SIG_DFL)
+    signals.pthread_sigmask(signals.SIG_SETMASK, [])
+    os.setsid()
+    for target, source in enumerate(streams):
+        os.dup2(source, target)
+
+
+def switch_user(uid: int, gid: int, groups: list[int]) -> None:
+    """Become another user for good."""
+    os.setgroups(groups)
+    os.setgid(gid)
+    os.setuid(uid)
+
+
 def execute(arguments: list[bytes], environment: dict[bytes, bytes]) -> None:
     """Like `os.execvpe`, which imports a module that the new user may not be allowed to read."""
     name = arguments[0]
     path = [b""] if b"/" in name else environment.get(b"PATH", os.defpath.encode()).split(b":")
     problem: OSError | None = None
     for directory in path:
+        place = os.path.join(directory, name)
         try:
-            os.execve(os.path.join(directory, name), arguments, environment)  # noqa: S606
+            os.execve(place, arguments, environment)  # noqa: S606
         except OSError as error:
+            error.filename = place
             if problem is None or isinstance(problem, FileNotFoundError):
                 problem = error
     if problem:

@@ -39,20 +39,23 @@ class Log:
     that the server opens through this process.
     """
 
-    def __init__(self, directory: str, keep: int) -> None:
-        self._directory = directory
+    def __init__(self, directory: str, keep: int, *, continued: bool = True) -> None:
+        """Without `continued`, the directory is made with the first byte."""
+        self.directory = directory
         self._segment_size = max(1 << 16, keep // _PARTS)
         #: Offset and path of each file, the oldest first.
         self.segments: list[tuple[int, str]] = []
         self.end = 0
         self._descriptor = -1
         self._in_memory: list[int] = []
+        if not continued:
+            return
         os.makedirs(directory, 0o700, exist_ok=True)
         for start, path, size in find_segments(directory):
             self.segments.append((start, path))
             self.end = start + size
 
-    def append(self, data: bytes) -> list[tuple[int, str]]:
+    def append(self, data: bytes | memoryview) -> list[tuple[int, str]]:
         """Add bytes; returns the new files."""
         view = memoryview(data)
         before = self.segments[-1][0] if self.segments else -1
@@ -86,6 +89,11 @@ class Log:
         if (named, self.end - start) != (status.st_ino, status.st_size):
             self._begin()
 
+    @property
+    def closable(self) -> bool:
+        """Whether everything can be read when it is closed: memory is freed then."""
+        return not self._in_memory
+
     def close(self) -> None:
         for descriptor in {*self._in_memory, self._descriptor} - {-1}:
             os.close(descriptor)
@@ -100,9 +108,11 @@ class Log:
             os.close(self._descriptor)
         if self.segments and self.segments[-1][0] == self.end:
             _unlink(self.segments.pop()[1])  # it stayed empty
-        path = os.path.join(self._directory, segment_name(self.end))
+        path = os.path.join(self.directory, segment_name(self.end))
         if not in_memory:
             try:
+                if not self.segments:
+                    os.makedirs(self.directory, 0o700, exist_ok=True)
                 self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
             except OSError:
                 in_memory = True

@@ -10,6 +10,7 @@ from glovebox.box.terminal.holder import process_tree, wire
 from glovebox.box.terminal.holder.lean import signals, sockets
 from glovebox.box.terminal.holder.listener import Listener
 from glovebox.box.terminal.holder.log import Log
+from glovebox.box.terminal.holder.programs import Programs
 from glovebox.box.terminal.holder.terminal import HolderTerminal, Pty, ShellTerminal
 from glovebox.box.terminal.holder.wire import ShellSpec
 from glovebox.linux import processes
@@ -53,6 +54,7 @@ class Holder:
         self._terminals: dict[int, HolderTerminal] = {}
         self._by_descriptor: dict[int, HolderTerminal] = {}
         self._poll = poll
+        self._programs = Programs(poll, self._send)
         self._server: sockets.socket | None = None
         self._frames = wire.Frames()
         self._outbox = bytearray()
@@ -66,15 +68,19 @@ class Holder:
         signals.set_wakeup_fd(wake, warn_on_full_buffer=False)
         signals.signal(signals.SIGCHLD, lambda number, frame: None)
         signals.signal(signals.SIGTERM, lambda number, frame: self._quit())
-        for ignored in (signals.SIGINT, signals.SIGHUP, signals.SIGPIPE):
-            signals.signal(ignored, signals.SIG_IGN)
+        for ignored in (signals.SIGINT, signals.SIGHUP):  # not SIG_IGN, which programs would inherit
+            signals.signal(ignored, lambda number, frame: None)
+        for usual in (signals.SIGQUIT, signals.SIGTSTP):
+            signals.signal(usual, signals.SIG_DFL)
+        signals.pthread_sigmask(signals.SIG_SETMASK, [])
+        signals.signal(signals.SIGPIPE, signals.SIG_IGN)
         self._poll.register(self._wakeup, _IN)
         self._listener = listener
 
     def serve(self, server: sockets.socket) -> None:
         """Hold terminals until it has to quit; begins with a server that is already connected."""
         self._greet(server)
-        while not (self._quitting and not self._terminals):
+        while not (self._quitting and not self._terminals and not self._programs.running):
             for descriptor, event in self._poll.poll(self._wait()):
                 self._handle(descriptor, event)
             dismissed, self._dismissed = self._dismissed, []
@@ -107,6 +113,8 @@ class Holder:
                 self._flush()
             if event & ~_OUT:
                 self._receive()
+        elif self._programs.handle(descriptor, event):
+            return
         elif self._listener is not None and (server := self._listener.handle(descriptor)) is not None:
             self._greet(server)
 
@@ -118,6 +126,8 @@ class Holder:
         due += [one.quiet_until for one in self._terminals.values() if one.dirty and one.quiet_until]
         if self._abandoned is not None:
             due.append(self._abandoned + self._patience)
+        if self._programs.deadline is not None:
+            due.append(self._programs.deadline)
         if self._listener is not None and self._listener.deadline is not None:
             due.append(self._listener.deadline)
         return max(0.0, min(due) - time.monotonic()) * 1000 + 1 if due else None
@@ -130,6 +140,7 @@ class Holder:
             if not terminal.closing:
                 self._exit(terminal)
         self._end([terminal for terminal in due if terminal.closing])
+        self._programs.overdue()
         if self._listener is not None:
             self._listener.close_late()
         if self._abandoned is not None and now >= self._abandoned + self._patience:
@@ -215,7 +226,9 @@ class Holder:
 
     def _reap(self) -> None:
         """Wait for children that have ended: shells, and adopted orphans."""
-        for pid, status in process_tree.reap():
+        for pid, status, used in process_tree.reap():
+            if self._programs.reaped(pid, status, used):
+                continue
             for terminal in list(self._terminals.values()):
                 if terminal.source.pid != pid or not isinstance(terminal.source, Pty):
                     continue
@@ -275,6 +288,7 @@ class Holder:
 
     def _quit(self) -> None:
         self._quitting = True
+        self._programs.terminate_all()
         for terminal in self._terminals.values():
             self._dismiss(terminal)
 
@@ -297,6 +311,8 @@ class Holder:
         self._outbox.clear()
         self._abandoned = None
         self._poll.register(server.fileno(), _IN)
+        for program in self._programs.describe():
+            self._send(wire.HELD, program.number, wire.pack_held(program))
         held = [terminal.describe() for terminal in self._terminals.values() if not terminal.closing]
         self._send(wire.WELCOME, 0, wire.pack_welcome(os.getpid(), held))
 
@@ -330,7 +346,7 @@ class Holder:
         elif kind == wire.QUIT:
             self._quit()
         elif terminal is None:
-            if kind == wire.CLOSE:
+            if not self._programs.obey(kind, number, payload) and kind == wire.CLOSE:
                 self._send(wire.CLOSED, number)
         elif kind == wire.CLOSE:
             self._dismiss(terminal)
@@ -377,6 +393,8 @@ class Holder:
                 terminal.quiet_until = 0.0
                 news = wire.offsets(terminal.log.end, *terminal.ends.confirmed)
                 self._outbox += wire.frame(wire.NEWS, terminal.number, news)
+        for number, grown in self._programs.news():
+            self._outbox += wire.frame(wire.GROWN, number, grown)
         if self._outbox:
             self._flush()
 

@@ -7,23 +7,27 @@ import os
 from glovebox.linux import processes
 from glovebox.linux.processes import Process, ProcessTable
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from resource import struct_rusage
+
 #: The variable with the name of the shell a process belongs to; it stays when a process leaves its session.
 MARK = "GLOVEBOX_SESSION"
 #: How often to search for processes that forked while others were being killed.
 _ROUNDS = 20
 
 
-def reap() -> list[tuple[int, int]]:
-    """The children that have ended, and their statuses."""
-    ended: list[tuple[int, int]] = []
+def reap() -> Iterator[tuple[int, int, struct_rusage]]:
+    """The children that have ended, their statuses and what they used."""
     while True:
         try:
-            pid, status = os.waitpid(-1, os.WNOHANG)
+            pid, status, used = os.wait4(-1, os.WNOHANG)
         except ChildProcessError:
-            return ended
+            return
         if not pid:
-            return ended
-        ended.append((pid, status))
+            return
+        yield pid, status, used
 
 
 def families(shells: list[tuple[int, str, bool]]) -> list[list[Process]]:

@@ -71,7 +71,7 @@ class Pty:
         """
         master, slave = os.openpty()
         try:
-            _set_size(slave, spec.rows, spec.columns)
+            set_size(slave, spec.rows, spec.columns)
             if spec.uid is not None:
                 os.fchown(slave, spec.uid, -1)
             self._pid = control_mode.spawn(lambda: _become(spec, slave), spec.arguments[0])
@@ -124,7 +124,7 @@ class Pty:
             return len(data)  # no process will read it
 
     def resize(self, rows: int, columns: int) -> None:
-        _set_size(self._master, rows, columns)
+        set_size(self._master, rows, columns)
 
     def status(self) -> int | None:
         return self._status
@@ -141,7 +141,8 @@ class Pty:
             self._master = -1
 
 
-def _set_size(descriptor: int, rows: int, columns: int) -> None:
+def set_size(descriptor: int, rows: int, columns: int) -> None:
+    """Set the size of a terminal."""
     fcntl.ioctl(descriptor, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
 

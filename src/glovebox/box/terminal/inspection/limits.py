@@ -104,7 +104,7 @@ class Warden:
         if self._command is None or sight is None:
             return self._exceeded
         if self._exceeded is None:
-            self._exceeded = self._judge(sight)
+            self._exceeded = _judge(self._limits, sight, len(sight.alive))
             if self._exceeded is not None:
                 self._end(self._command, sight)
         elif sight.alive or sight.shell.ticks - self._interrupted_at >= _IGNORED:
@@ -125,20 +125,6 @@ class Warden:
             self._exceeded = Exceeded("file_size", size, size)
         return self._exceeded
 
-    def _judge(self, sight: CommandUsage) -> Exceeded | None:
-        limits, alive = self._limits, sight.alive
-        if limits.processes is not None and len(alive) > limits.processes:
-            return Exceeded("processes", limits.processes, len(alive))
-        seconds = sight.ticks / TICKS_PER_SECOND
-        if limits.cpu_seconds is not None and seconds > limits.cpu_seconds:
-            return Exceeded("cpu_seconds", limits.cpu_seconds, seconds)
-        if limits.memory is not None and sight.resident > limits.memory:
-            # Forked processes share most of it; reading how much takes longer.
-            used = sight.resident - sum(_shared_with_others(process) for process in alive)
-            if used > limits.memory:
-                return Exceeded("memory", limits.memory, used)
-        return None
-
     def _end(self, command: CommandProcesses, sight: CommandUsage) -> None:
         """Kill everything but the shell, which must not start other processes meanwhile."""
         # A shell at its prompt is left alone: it would take the interrupt for one of the next command.
@@ -154,6 +140,37 @@ class Warden:
                 send_signal(self._pid, signal.SIGCONT)
         now = processes.read(self._pid)
         self._interrupted_at = now.ticks if now else 0
+
+
+class ProgramWarden:
+    """Watches a program and everything it starts."""
+
+    def __init__(self, pid: int, limits: Limits) -> None:
+        self._limits = limits
+        leader = processes.read(pid)
+        if leader is not None:  # all that it used counts
+            leader.resident = leader.ticks = leader.waited_ticks = 0
+        self._processes = CommandProcesses(leader, lambda process: False) if leader else None
+
+    def check(self) -> Exceeded | None:
+        """The limit that it exceeds, if any. Blocks."""
+        sight = self._processes.look() if self._processes else None
+        return _judge(self._limits, sight, len(sight.alive) + 1) if sight else None
+
+
+def _judge(limits: Limits, sight: CommandUsage, count: int) -> Exceeded | None:
+    """The limit that is exceeded by `count` processes that use so much."""
+    if limits.processes is not None and count > limits.processes:
+        return Exceeded("processes", limits.processes, count)
+    seconds = sight.ticks / TICKS_PER_SECOND
+    if limits.cpu_seconds is not None and seconds > limits.cpu_seconds:
+        return Exceeded("cpu_seconds", limits.cpu_seconds, seconds)
+    if limits.memory is not None and sight.resident > limits.memory:
+        # Forked processes share most of it; reading how much takes longer.
+        used = sight.resident - sum(_shared_with_others(process) for process in sight.alive)
+        if used > limits.memory:
+            return Exceeded("memory", limits.memory, used)
+    return None
 
 
 def _await_stop(pid: int) -> None:

@@ -85,7 +85,9 @@ class Monitor:
                     state=seen.state.value, prompt=seen.prompt, echo_off=seen.echo_off, program=seen.program
                 )
             interval = _LIMITED_INTERVAL if self.warden else min(interval * 1.5, _LAST_INTERVAL)
-            await asyncio.wait([command.ended], timeout=interval)
+            if await command.rest(interval):  # it got input, or printed something like a prompt
+                interval = _FIRST_LOOK
+                await asyncio.wait([command.ended], timeout=interval)
 
     def _look(self) -> StateSample | None:
         """Take one sample, which blocks."""

@@ -8,6 +8,7 @@ import re
 import shutil
 import stat
 import tempfile
+from collections.abc import Collection
 
 from glovebox import state_files
 from glovebox.box.terminal.holder.listener import SECRET, SOCKET
@@ -17,10 +18,11 @@ from glovebox.errors import StartupError
 
 _SESSIONS = "sessions"
 _KEPT = "kept"
+_PROGRAMS = "programs"
 #: The kinds of known files, here and in the directory of a session or a process. Others are left alone.
 _KINDS = {
     **dict.fromkeys(("answers", "answers.old", "answers.new", ERROR_LOG, SECRET), stat.S_IFREG),
-    **dict.fromkeys((_SESSIONS, _KEPT, state_files.DAMAGED), stat.S_IFDIR),
+    **dict.fromkeys((_SESSIONS, _KEPT, _PROGRAMS, state_files.DAMAGED), stat.S_IFDIR),
     **dict.fromkeys((SOCKET, TMUX_SOCKET), stat.S_IFSOCK),
 }
 _KINDS_OF_ONE = {
@@ -92,6 +94,17 @@ class StateDirectory:
     def kept(self, name: str) -> str:
         """The directory of a process of another plugin, made if missing."""
         return self._make(_KEPT, name)
+
+    @property
+    def programs(self) -> str:
+        """The directory of the logs of programs without a session; the holder makes it."""
+        return os.path.join(self.path, _PROGRAMS)
+
+    def forget_programs(self, but: Collection[str] = ()) -> None:
+        """Remove the logs of programs, except some."""
+        with contextlib.suppress(FileNotFoundError):
+            for name in set(os.listdir(self.programs)) - set(but):
+                shutil.rmtree(os.path.join(self.programs, name), ignore_errors=True)
 
     def _make(self, *names: str) -> str:
         path = os.path.join(self.path, *names)

@@ -194,7 +194,7 @@ async def check_orphans(area: Area, settings: HostSettings, *, has_engine: bool)
         finally:
             await backend.close()
         if orphans:
-            advice = "They are removed when the next box starts, or with: glovebox rm NAME"
+            advice = "They are removed when the next box starts, or with: glovebox prune"
             area.bad(backend.name, f"the clients of {', '.join(orphans)} are gone", advice)
         else:
             area.ok(backend.name, "none is left over")

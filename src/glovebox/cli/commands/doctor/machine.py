@@ -38,12 +38,9 @@ def check(area: Area, settings: HostSettings) -> None:
     _check_proxies(area, settings.environment)
     _check_directory(area, "state", settings.state, "process")
     _check_directory(area, "cache", settings.cache, "docker")
-    for name, path in (
-        ("state", settings.state),
-        ("cache", settings.cache),
-        ("temporary files", Path(tempfile.gettempdir())),
-    ):
-        check_space(area, name, path)
+    check_space(area, "state", settings.state)
+    check_space(area, "cache", settings.cache)
+    _check_temporary(area)
 
 
 def _check_loopback(area: Area) -> None:
@@ -139,16 +136,29 @@ def _check_proxies(area: Area, environment: Mapping[str, str]) -> None:
 
 def _check_directory(area: Area, name: str, path: Path, needed_by: str) -> None:
     there = existing(path)
-    if os.access(there, os.W_OK | os.X_OK) and there.is_dir():
-        area.ok(f"{name} directory", f"{path} can be written")
-    else:
+    try:
+        # The mode does not tell of file systems that are read-only, or have no files of users at all.
+        tempfile.TemporaryDirectory(prefix=".glovebox-", dir=there).cleanup()
+    except OSError as error:
         variable = f"XDG_{name.upper()}_HOME"
         area.bad(
             f"{name} directory",
-            f"{path} cannot be written",
+            f"{path} cannot be written ({error.strerror or error})",
             f"Make {there} yours, or set {variable} to a directory that is.",
             needed_by,
         )
+    else:
+        area.ok(f"{name} directory", f"{path} can be written")
+
+
+def _check_temporary(area: Area) -> None:
+    try:
+        directory = tempfile.gettempdir()
+    except OSError as error:
+        advice = "Set TMPDIR to a directory that can be written."
+        area.bad("temporary files", str(error.strerror or error), advice, "process", "docker")
+    else:
+        check_space(area, "temporary files", Path(directory))
 
 
 def check_space(area: Area, name: str, path: Path) -> None:

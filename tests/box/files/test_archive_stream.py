@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from glovebox.archives.zip_writer import ZipEntry, ZipWriter, archive_size
-from glovebox.box.files.transfer.zip_stream import ZipStream, open_archive
+from glovebox.box.files.transfer.archive_stream import ArchiveStream, open_zip
 from glovebox.errors import TransferError
 
 GIGABYTE = 1 << 30
 
 
-def everything(stream: ZipStream) -> bytes:
+def everything(stream: ArchiveStream) -> bytes:
     pieces = []
     while piece := stream.read():
         pieces.append(piece)
@@ -24,7 +24,7 @@ def everything(stream: ZipStream) -> bytes:
 
 
 def opened(path: Path) -> zipfile.ZipFile:
-    stream = open_archive(str(path))
+    stream = open_zip(str(path))
     data = everything(stream)
     assert len(data) == stream.size
     archive = zipfile.ZipFile(io.BytesIO(data))
@@ -119,27 +119,27 @@ def test_a_single_file_is_archived_under_its_name(tmp_path: Path) -> None:
 
 
 def test_an_empty_directory_gives_an_empty_archive(tmp_path: Path) -> None:
-    assert len(everything(open_archive(str(tmp_path)))) == 22
+    assert len(everything(open_zip(str(tmp_path)))) == 22
 
 
 def test_a_pipe_is_nothing_to_archive(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(TransferError, match="neither a directory nor a regular file"):
-        open_archive(str(tmp_path / "pipe"))
+        open_zip(str(tmp_path / "pipe"))
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read anything")
 def test_a_file_that_may_not_be_read_is_an_error_and_a_directory_is_left_out(tmp_path: Path) -> None:
     (tmp_path / "shut").mkdir(mode=0o000)
-    assert len(everything(open_archive(str(tmp_path)))) == 22
+    assert len(everything(open_zip(str(tmp_path)))) == 22
     (tmp_path / "secret").touch(mode=0o000)
     with pytest.raises(PermissionError, match=f"{tmp_path}/secret"):
-        open_archive(str(tmp_path))
+        open_zip(str(tmp_path))
 
 
 def test_a_file_that_grows_meanwhile_is_archived_as_it_was_found(tmp_path: Path) -> None:
     (tmp_path / "log").write_text("before")
-    stream = open_archive(str(tmp_path))
+    stream = open_zip(str(tmp_path))
     (tmp_path / "log").write_text("before and after")
     with zipfile.ZipFile(io.BytesIO(everything(stream))) as archive:
         assert archive.read("log") == b"before"
@@ -149,7 +149,7 @@ def test_a_file_that_grows_meanwhile_is_archived_as_it_was_found(tmp_path: Path)
 def test_a_file_that_is_not_what_it_was_is_an_error(tmp_path: Path, change: str) -> None:
     file = tmp_path / "x"
     file.write_bytes(b"x" * 100)
-    stream = open_archive(str(tmp_path))
+    stream = open_zip(str(tmp_path))
     file.unlink()
     if change == "shrink":
         file.write_bytes(b"x" * 99)
@@ -162,7 +162,7 @@ def test_a_file_that_is_not_what_it_was_is_an_error(tmp_path: Path, change: str)
 def test_closing_closes_the_open_file(tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(bytes(5_000_000))
     before = len(os.listdir("/proc/self/fd"))
-    stream = open_archive(str(tmp_path))
+    stream = open_zip(str(tmp_path))
     stream.read()
     assert len(os.listdir("/proc/self/fd")) == before + 1
     stream.close()
@@ -174,10 +174,10 @@ def test_closing_while_a_thread_reads_neither_waits_nor_leaks(tmp_path: Path) ->
     (tmp_path / "x").write_bytes(bytes(20_000_000))
     before = len(os.listdir("/proc/self/fd"))
     for _ in range(20):
-        stream = open_archive(str(tmp_path))
+        stream = open_zip(str(tmp_path))
         begun = threading.Event()
 
-        def read_all(stream: ZipStream = stream, begun: threading.Event = begun) -> None:
+        def read_all(stream: ArchiveStream = stream, begun: threading.Event = begun) -> None:
             while stream.read():
                 begun.set()
 

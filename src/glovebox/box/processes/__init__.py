@@ -1,0 +1,1 @@
+"""Programs without a session: separate streams by offset, one-shot or live."""

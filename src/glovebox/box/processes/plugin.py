@@ -1,0 +1,44 @@
+"""Processes as a plugin."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from glovebox.box.plugin import Context, Plugin
+from glovebox.box.processes.endpoints import process_endpoints
+from glovebox.box.processes.registry import ProcessRegistry
+from glovebox.http.endpoints import Endpoint, Socket
+from glovebox.settings import current_user
+
+
+class ProcessesPlugin(Plugin):
+    """Programs without a session."""
+
+    name = "processes"
+    needs = ("terminal",)
+    starts = "first"
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        settings = context.settings
+        self.registry = ProcessRegistry(
+            user=settings.account if settings.su_to_user else current_user(),
+            working_dir=settings.working_dir,
+            log_size=settings.process_log_size,
+            keep=settings.process_history,
+            keep_size=settings.process_history_size,
+        )
+
+    async def start(self) -> None:
+        self.registry.open(self.context.starter)
+
+    async def stop(self) -> None:
+        """End the processes; detached ones stay where shells do."""
+        await self.registry.close(keep_detached=self.context.settings.keep_sessions)
+
+    def endpoints(self) -> Iterable[Endpoint | Socket]:
+        return process_endpoints(self.registry, self.context.closing)
+
+    def gauges(self) -> Mapping[str, float]:
+        """How many processes run."""
+        return {"processes_running": self.registry.running}

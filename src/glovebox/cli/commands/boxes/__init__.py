@@ -1,0 +1,1 @@
+"""Commands for boxes that are there."""
