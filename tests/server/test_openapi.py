@@ -38,6 +38,7 @@ OPERATIONS = (
     "GET /browser", "GET /browser/screenshot", "GET /tools", "POST /tools/call",
     "GET /mcp/servers", "PUT /mcp/servers", "GET /mcp/servers/{name}", "POST /mcp/servers/{name}/restart",
     "GET /mcp/servers/{name}/log", "PUT /mcp/profiles/{name}", "DELETE /mcp/profiles",
+    "GET /login", "POST /login/links",
     "GET /files/content", "HEAD /files/content", "PUT /files/content", "GET /files/stat", "GET /files/exists",
     "GET /files/list", "POST /files/mkdir", "POST /files/remove", "POST /files/rename", "POST /files/chmod",
     "GET /files/archive", "PUT /files/archive",
