@@ -25,6 +25,7 @@ _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?", re.IGNORECASE)
 _MULTIPLES = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _LEAST_MEMORY = 64 << 20
+_DEFAULT_BACKEND = "[GLOVEBOX_BACKEND], else docker if an engine answers and has an image, else process."
 
 #: Those flags of a fresh box that mean nothing to one that is there already.
 FRESH_ONLY = (
@@ -105,7 +106,7 @@ def add_target_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_backend_argument(parser: argparse.ArgumentParser, *, default: str) -> None:
+def add_backend_argument(parser: argparse._ActionsContainer, *, default: str) -> None:
     """The flag that says where boxes live."""
     parser.add_argument(
         "--backend",
@@ -118,9 +119,7 @@ def add_backend_argument(parser: argparse.ArgumentParser, *, default: str) -> No
 
 def add_box_arguments(parser: argparse.ArgumentParser) -> None:
     """The flags that say what a box should be like, and which one to use."""
-    add_backend_argument(
-        parser, default="[GLOVEBOX_BACKEND], else docker if an engine answers and has an image, else process."
-    )
+    add_backend_argument(parser, default=_DEFAULT_BACKEND)
     parser.add_argument("--box", default="", metavar="BOX", help="Use a box that is there; it stays.")
     parser.add_argument("--name", default="", help="What a fresh box is called. Default: one is made up.")
     ends = parser.add_mutually_exclusive_group()
@@ -130,12 +129,35 @@ def add_box_arguments(parser: argparse.ArgumentParser) -> None:
     _add_limits(parser)
 
 
+def add_place_arguments(parser: argparse.ArgumentParser) -> None:
+    """Of the flags that say what a box should be like, those that say where it lives."""
+    group = parser.add_argument_group("where the box lives")
+    add_backend_argument(group, default=_DEFAULT_BACKEND)
+    _add_image(group)
+    _add_isolation(group)
+
+
+def _add_image(group: argparse._ActionsContainer) -> None:
+    image = "The image of a container. Any Linux image will do. [GLOVEBOX_IMAGE]"
+    group.add_argument("--image", default="", help=image)
+
+
+def _add_isolation(group: argparse._ActionsContainer) -> None:
+    group.add_argument(
+        "--isolation",
+        default="",
+        choices=["bubblewrap", "none"],
+        metavar="KIND",
+        help="What keeps a process away from this machine: bubblewrap, or none, and its commands can do all "
+        "that you can. Default: [GLOVEBOX_ISOLATION], else bubblewrap.",
+    )
+
+
 def _add_contents(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("what is in a fresh box")
     directory: Any = {"default": "", "metavar": "DIR", "type": _directory}
     many: Any = {"action": "append", "default": []}
-    image = "The image of a container. Any Linux image will do. [GLOVEBOX_IMAGE]"
-    group.add_argument("--image", default="", help=image)
+    _add_image(group)
     group.add_argument("--build", help="Build the image from the Dockerfile in this directory.", **directory)
     workspace = "The directory to work in. Default: a fresh one that ends with the box."
     group.add_argument("--workspace", help=workspace, **directory)
@@ -158,14 +180,7 @@ def _add_limits(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--pids", type=_count, metavar="N", help="Processes it may have.")
     group.add_argument("--network", default="", help="The network of a container; none for no network.")
     group.add_argument("--runtime", default="", help="What runs a container, such as runsc.")
-    group.add_argument(
-        "--isolation",
-        default="",
-        choices=["bubblewrap", "none"],
-        metavar="KIND",
-        help="What keeps a process away from this machine: bubblewrap, or none, and its commands can do all "
-        "that you can. Default: [GLOVEBOX_ISOLATION], else bubblewrap.",
-    )
+    _add_isolation(group)
 
 
 def spec_of(arguments: argparse.Namespace, settings: HostSettings) -> BoxSpec:

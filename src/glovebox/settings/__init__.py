@@ -276,6 +276,22 @@ def load(flags: Mapping[str, Any] | None = None, environ: Mapping[str, str] | No
     return dataclasses.replace(settings, working_dir=os.path.abspath(settings.working_dir))
 
 
+def as_flags(settings: Settings, without: Collection[str] = ()) -> list[str]:
+    """The flags of all settings but some that are not as they are by default."""
+    flags: list[str] = []
+    for option in options():
+        value = getattr(settings, option.name)
+        if option.name in without or value == option.default:
+            continue
+        if isinstance(value, bool):
+            flags.append(option.flag if value else option.flag.replace("--", "--no-", 1))
+        elif option.many:
+            flags += [option.flag, *value]
+        else:
+            flags += [option.flag, "off" if value == NO_PORT else str(value)]
+    return flags
+
+
 def plugin_options(settings: Settings, plugin: str, kind: type[MessageT]) -> MessageT:
     """The settings of one plugin: `--plugin-options` wins over variables, these over the defaults.
 

@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import gc
 import sys
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from glovebox import logs, settings
@@ -43,6 +44,14 @@ def add_command(commands: Commands) -> None:
     )
     parser.add_argument("-q", "--quiet", action="store_true", help="Print no line for each action.")
     settings.add_arguments(parser)
+    parser.add_argument(
+        "--isolation",
+        default="none",
+        choices=["none", "bubblewrap", "auto"],
+        metavar="KIND",
+        help="bubblewrap: the box sees its working directory and little else of this machine; auto: the same "
+        "if bubblewrap works here. Default: none, for a server that is in a sandbox already.",
+    )
     parser.set_defaults(run=run)
 
 
@@ -55,10 +64,15 @@ def run(arguments: argparse.Namespace) -> int:
     from glovebox.server.port import bind
 
     try:
-        chosen = settings.load(vars(arguments), take_environment())
+        environment = take_environment()
+        chosen = settings.load(vars(arguments), environment)
     except SettingsError as error:
         print(f"glovebox: {error}", file=sys.stderr)
         return USAGE
+    if arguments.isolation != "none":
+        status = _serve_isolated(chosen, environment, is_required=arguments.isolation != "auto")
+        if status is not None:
+            return status
     logs.configure(level=chosen.log_level, as_json=chosen.log_json, secrets=[chosen.session_api_key])
 
     lines = ActionLines(chosen.session_api_key)
@@ -90,6 +104,28 @@ def run(arguments: argparse.Namespace) -> int:
     newline = "\n" if sys.stdout.isatty() else ""  # after ^C
     _tell(chosen, f"{newline}Glovebox has stopped serving {chosen.working_dir}. Goodbye.")
     return 0
+
+
+def _serve_isolated(chosen: Settings, environment: Mapping[str, str], *, is_required: bool) -> int | None:
+    """Serve from within bubblewrap; the exit status. None if it does not work and is not required."""
+    from glovebox.backends.process import bubblewrap, foreground
+    from glovebox.errors import NoIsolation
+
+    problem = bubblewrap.find_problem()
+    if problem and not is_required:
+        _tell(chosen, f"The box is NOT isolated ({problem}): its commands can do all that you can.")
+        return None
+    try:
+        if problem:
+            raise NoIsolation(f"{problem}. {bubblewrap.WITHOUT}")
+        _tell(
+            chosen,
+            f"bubblewrap isolates the box: it sees {chosen.working_dir} and little else of this machine.",
+        )
+        return foreground.serve(chosen, environment)
+    except (NoIsolation, SettingsError, StartupError) as error:
+        print(f"glovebox: {error}", file=sys.stderr)
+        return STARTUP_FAILED
 
 
 def _tell(chosen: Settings, text: str) -> None:
