@@ -146,7 +146,9 @@ def _add_contents(parser: argparse.ArgumentParser) -> None:
     plugin = "A plugin to load: jupyter, agent_skills, ..."
     group.add_argument("--plugin", metavar="PLUGIN", help=plugin, **many)
     group.add_argument("--browser", action="store_true", help="With a browser.")
-    group.add_argument("--user", default="", help="Who commands run as. Default: whoever serves the box.")
+    group.add_argument(
+        "--user", default="", help="Who commands run as. Default: the user who serves the box."
+    )
     port = "A port of the box that this machine can reach. Default: any free port here."
     group.add_argument("--port", metavar="BOX[:HOST]", type=_port, help=port, **many)
 
