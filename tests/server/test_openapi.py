@@ -38,6 +38,10 @@ OPERATIONS = (
     "GET /browser", "GET /browser/screenshot", "GET /tools", "POST /tools/call",
     "GET /mcp/servers", "PUT /mcp/servers", "GET /mcp/servers/{name}", "POST /mcp/servers/{name}/restart",
     "GET /mcp/servers/{name}/log", "PUT /mcp/profiles/{name}", "DELETE /mcp/profiles",
+    "POST /exec", "POST /processes", "GET /processes", "GET /processes/{id}", "DELETE /processes/{id}",
+    "POST /processes/{id}/wait", "GET /processes/{id}/stdout", "GET /processes/{id}/stderr",
+    "GET /processes/{id}/events", "GET /processes/{id}/stream", "POST /processes/{id}/stdin",
+    "POST /processes/{id}/signal", "POST /processes/{id}/resize",
     "GET /files/content", "HEAD /files/content", "PUT /files/content", "GET /files/stat", "GET /files/exists",
     "GET /files/list", "POST /files/mkdir", "POST /files/remove", "POST /files/rename", "POST /files/chmod",
     "GET /files/archive", "PUT /files/archive",
@@ -78,6 +82,9 @@ def make_harmless(case: Any, workspace: Path) -> None:
         case.body |= {name: value for name, value in harmless_command if isinstance(case.body.get(name), str)}
     if case.path in ("/update_mcp_server", "/mcp/servers"):
         make_servers_harmless(case.body)
+    if case.path in ("/exec", "/processes") and isinstance(case.body, dict):
+        program = (("argv", ["true"]), ("shell", "true"), ("cwd", str(workspace)), ("user", ""))
+        case.body |= {name: value for name, value in program if isinstance(case.body.get(name), type(value))}
     action: Any = case.body.get("action") if isinstance(case.body, dict) else None
     args = action.get("args") if isinstance(action, dict) else None
     if isinstance(args, dict):

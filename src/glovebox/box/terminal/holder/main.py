@@ -6,7 +6,7 @@ import os
 import select
 import time
 
-from glovebox.box.terminal.holder import process_tree, wire
+from glovebox.box.terminal.holder import process_tree, program_wire, wire
 from glovebox.box.terminal.holder.lean import signals, sockets
 from glovebox.box.terminal.holder.listener import Listener
 from glovebox.box.terminal.holder.log import Log
@@ -68,8 +68,12 @@ class Holder:
         signals.set_wakeup_fd(wake, warn_on_full_buffer=False)
         signals.signal(signals.SIGCHLD, lambda number, frame: None)
         signals.signal(signals.SIGTERM, lambda number, frame: self._quit())
-        for ignored in (signals.SIGINT, signals.SIGHUP, signals.SIGPIPE):
-            signals.signal(ignored, signals.SIG_IGN)
+        for ignored in (signals.SIGINT, signals.SIGHUP):  # not SIG_IGN, which programs would inherit
+            signals.signal(ignored, lambda number, frame: None)
+        for usual in (signals.SIGQUIT, signals.SIGTSTP):
+            signals.signal(usual, signals.SIG_DFL)
+        signals.pthread_sigmask(signals.SIG_SETMASK, [])
+        signals.signal(signals.SIGPIPE, signals.SIG_IGN)
         self._poll.register(self._wakeup, _IN)
         self._listener = listener
 
@@ -308,7 +312,7 @@ class Holder:
         self._abandoned = None
         self._poll.register(server.fileno(), _IN)
         for program in self._programs.describe():
-            self._send(wire.HELD, program.number, wire.pack_held(program))
+            self._send(wire.HELD, program.number, program_wire.pack_held(program))
         held = [terminal.describe() for terminal in self._terminals.values() if not terminal.closing]
         self._send(wire.WELCOME, 0, wire.pack_welcome(os.getpid(), held))
 
