@@ -40,6 +40,7 @@ lint: .venv/.dev ## the checks of `make test` without the tests
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy
+	.venv/bin/basedpyright
 	.venv/bin/lint-imports
 	.venv/bin/python extension/generate.py --check
 	scripts/extension.sh lint

@@ -145,6 +145,11 @@ class Connection(Answers):
         except OSError as error:
             raise Failed(f"the connection broke: {error}") from error
 
+    def ask(self, raw: bytes) -> tuple[int, bytes]:
+        self.send(raw)
+        head = self.head()
+        return head.status, self.body(head)
+
     def stream(self, raw: bytes) -> Iterator[tuple[str, bytes]]:
         self.send(raw)
         head = self.head()
@@ -155,9 +160,7 @@ class Connection(Answers):
 
 def exchange(address: Address, raw: bytes, limit: float = 60.0) -> tuple[int, bytes]:
     with Connection(address, limit) as connection:
-        connection.send(raw)
-        head = connection.head()
-        return head.status, connection.body(head)
+        return connection.ask(raw)
 
 
 def parsed(body: bytes) -> Any:

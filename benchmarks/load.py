@@ -15,19 +15,16 @@ import select
 import socket
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from multiprocessing import get_context
 from time import perf_counter
 from typing import Any
 
 from benchmarks.connection import Address as Address
 from benchmarks.connection import exchange, parsed
-from benchmarks.processes import Failed, default_signals, in_child
+from benchmarks.processes import Failed, Wrong, in_child
 
 #: Receives status and body, returns whether this is the right answer to the request.
 Check = Callable[[int, bytes], bool]
 _RECEIVE = 256 * 1024
-_TRIVIAL_BODY = b'{"status":"ok"}'
-_TRIVIAL_ANSWER = b"HTTP/1.1 200 OK\r\nserver: trivial\r\ncontent-length: 15\r\n\r\n" + _TRIVIAL_BODY
 
 
 @dataclass(slots=True)
@@ -48,13 +45,13 @@ class Request:
         return True
 
     def ask(self, address: Address, tries: int = 1, limit: float = 60.0) -> bytes:
-        """Send this until its answer is right, and return the body. Raises Failed if it never is."""
+        """Send this until its answer is right, and return the body. Raises Wrong if it never is."""
         status, body = 0, b""
         for _ in range(tries):
             status, body = exchange(address, self.raw, limit)
             if self.accepts(status, body):
                 return body
-        raise Failed(f"wrong answer: HTTP {status} {body[:200].decode(errors='replace')}")
+        raise Wrong(f"wrong answer: HTTP {status} {body[:200].decode(errors='replace')}")
 
 
 def json_check(judge: Callable[[Any], bool]) -> Check:
@@ -71,7 +68,7 @@ def json_check(judge: Callable[[Any], bool]) -> Check:
 
 @dataclass(slots=True)
 class Outcome:
-    """Right answers with their times in milliseconds, and the number of wrong and missing ones."""
+    """Samples (of answers: the milliseconds of right ones), and the number of wrong and missing answers."""
 
     values: list[float] = field(default_factory=list)
     wrong: int = 0
@@ -279,38 +276,3 @@ def drive(
 def drive_through(address: Address, scripts: Sequence[Sequence[Request]], limit: float) -> Outcome:
     """Let one client per script send each of its requests once, each after the answer to the one before."""
     return drive(address, scripts, None, limit)
-
-
-def calibrate(clients: int, seconds: float) -> Outcome:
-    """Load a server that does nothing: no real server can look faster than this."""
-    check: Check = lambda status, body: status == 200 and body == _TRIVIAL_BODY  # noqa: E731
-    with socket.create_server(("127.0.0.1", 0), backlog=128) as listener:
-        child = get_context("fork").Process(target=_serve_trivial, args=(listener,), daemon=True)
-        child.start()
-        try:
-            request = Request(b"GET /alive HTTP/1.1\r\nHost: localhost\r\n\r\n", check)
-            outcome = drive(listener.getsockname(), [[request]] * clients, seconds, seconds + 10)
-        finally:
-            child.kill()
-            child.join()
-    if not outcome.right:
-        raise Failed(f"no right answer: {outcome.example}")
-    return outcome
-
-
-def _serve_trivial(listener: socket.socket) -> None:
-    default_signals()
-    poller, connections = select.epoll(), dict[int, socket.socket]()
-    poller.register(listener.fileno(), select.EPOLLIN)
-    while True:
-        for number, _ in poller.poll():
-            if number == listener.fileno():
-                connection, _ = listener.accept()
-                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                connections[connection.fileno()] = connection
-                poller.register(connection.fileno(), select.EPOLLIN)
-            elif connections[number].recv(65536):
-                connections[number].sendall(_TRIVIAL_ANSWER)
-            else:
-                poller.unregister(number)
-                connections.pop(number).close()

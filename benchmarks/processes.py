@@ -8,13 +8,11 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
-import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Self, TypeVar
@@ -33,11 +31,15 @@ class Failed(Exception):
     """Something could not be measured; the text says why, in a few words."""
 
 
-class NotOffered(Failed):
-    """The peer has no such operation."""
+class Unavailable(Failed):
+    """The machine or the peer lacks what is needed; that is no failure of the peer."""
 
-    def __init__(self) -> None:
-        super().__init__("not offered")
+    def __init__(self, reason: str = "not offered") -> None:
+        super().__init__(reason)
+
+
+class Wrong(Failed):
+    """One answer is not the right one; the next may be."""
 
 
 def in_child(work: Callable[[], T], limit: float) -> T:
@@ -80,20 +82,6 @@ def default_signals() -> None:
     """Let SIGINT and SIGTERM end this forked process; the benchmark's handlers are not for it."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-
-
-@contextmanager
-def all_cores_busy() -> Iterator[list[int]]:
-    """One spinning process for each core this process may use; yields their ids."""
-    # The loop also ends when the benchmark is killed.
-    spin = f"import os\nwhile os.getppid() == {os.getpid()}: sum(range(10**6))"
-    children = [subprocess.Popen([sys.executable, "-c", spin]) for _ in os.sched_getaffinity(0)]
-    try:
-        yield [child.pid for child in children]
-    finally:
-        for child in children:
-            child.kill()
-            child.wait()
 
 
 def free_port() -> int:
@@ -240,25 +228,6 @@ class PeakGrowth:
         highest = {pid: _field(f"/proc/{pid}/status", "VmHWM:") for pid in self._before}
         growth = sum(max(0, highest[pid] - before) for pid, before in self._before.items())
         return growth / 1024 if self._before else None
-
-
-@contextmanager
-def watched_growth(processes: Sequence[psutil.Process], pause: float = 0.05) -> Iterator[list[float]]:
-    """Sample the memory (PSS) of processes; the list has the highest growth so far."""
-    before, highest, done = pss(processes), [0.0], threading.Event()
-
-    def sample() -> None:
-        while not done.is_set():
-            highest[0] = max(highest[0], pss(processes) - before)
-            done.wait(pause)
-
-    watcher = threading.Thread(target=sample)
-    watcher.start()
-    try:
-        yield highest
-    finally:
-        done.set()
-        watcher.join()
 
 
 def _field(path: str, name: str) -> int:

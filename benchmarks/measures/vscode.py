@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
-from time import perf_counter
 
-from benchmarks.harness import NOT_OFFERED, OWN, Group, Measure, Results, Sizes, table
-from benchmarks.load import Outcome
-from benchmarks.processes import Failed
+from benchmarks.harness import OWN, Group, Measure, Stage, choose
+from benchmarks.processes import Failed, Unavailable, Wrong
 from glovebox import SyncRuntime
 from glovebox.errors import GloveboxError
 from glovebox.protocol.observations import CmdOutputObservation
-
-SIZES = {"actions": (200, 15), "terminals": (10, 2)}
 
 
 def run_command(agent: SyncRuntime, turn: int) -> bool:
@@ -36,7 +33,7 @@ def write(agent: SyncRuntime, turn: int) -> bool:
 
 def edit(agent: SyncRuntime, turn: int) -> bool:
     file = Path(agent.workspace, "written.txt")
-    agent.edit(str(file), command="str_replace", old_str=f"turn {turn}", new_str=f"edit {turn}")
+    agent.edit(str(file), command="str_replace", old_str=file.read_text().strip(), new_str=f"edit {turn}")
     return file.read_text() == f"edit {turn}\n"
 
 
@@ -44,6 +41,7 @@ def run_first_command(agent: SyncRuntime, turn: int) -> bool:
     return agent.run(f"echo {turn}", session=f"new-{turn}", timeout=60).content == str(turn)
 
 
+_FIRST = "first command in a new terminal"
 #: From an agent and a number: each does something, and returns whether it was done right.
 ACTIONS: Mapping[str, Callable[[SyncRuntime, int], bool]] = {
     "`echo` in a terminal": run_command,
@@ -51,32 +49,35 @@ ACTIONS: Mapping[str, Callable[[SyncRuntime, int], bool]] = {
     "write, small file that an editor shows": write,
     "edit, small file that an editor shows": edit,
 }
-_ALL = {**ACTIONS, "first command in a new terminal": run_first_command}
 
 
-def measures(size: Sizes) -> list[Measure]:
-    rows = "".join(
-        f"ms ↓ | {label}; p50 / p95 | {one.__name__}:p50 {one.__name__}:p95\n" for label, one in _ALL.items()
-    )
-    wrong = " ".join(f"{action.__name__}:wrong" for action in _ALL.values())
-    return table(f"{rows} | wrong answers | {wrong}", "vscode: ")
+def stages(quick: bool) -> list[Stage]:
+    n = choose(quick)
+    counts = {**dict.fromkeys(ACTIONS, n(200, 15)), _FIRST: n(10, 2)}
+    row = "ms ↓ | {}; p50 / p95 | :p50 :p95"
+    actions = {**ACTIONS, _FIRST: run_first_command}
+    return [
+        Stage(
+            agent_in_window,
+            [
+                Measure(one.__name__, partial(act, one), row.format(label), counts[label], 60)
+                for label, one in actions.items()
+            ],
+        )
+    ]
 
 
-def run(results: Results, peers: Sequence[object]) -> None:
-    for name in results.names[1:]:
-        results.excuse(name, NOT_OFFERED)
-    results.say("starting a hub, VS Code and a browser")
-    with tempfile.TemporaryDirectory(prefix="glovebox-bench-") as place, _window(Path(place)) as agent:
-        turns = [(turn, action) for turn in range(results.size.actions) for action in ACTIONS.values()]
-        for turn, action in (*turns, *((turn, run_first_command) for turn in range(results.size.terminals))):
-            began = perf_counter()
-            is_right = action(agent, turn)
-            took = 1000 * (perf_counter() - began)
-            results.take(OWN, action.__name__, Outcome([took]) if is_right else Outcome(wrong=1))
+def act(action: Callable[[SyncRuntime, int], bool], agent: SyncRuntime, turn: int) -> None:
+    try:
+        is_right = action(agent, turn)
+    except (GloveboxError, OSError) as error:
+        raise Failed(str(error)) from error
+    if not is_right:
+        raise Wrong(f"{action.__name__} {turn} was not done right")
 
 
 @contextmanager
-def _window(place: Path) -> Iterator[SyncRuntime]:
+def agent_in_window(peer: object) -> Iterator[SyncRuntime]:
     """An agent in a real window, in a headless browser, that has run a first command."""
     from playwright.sync_api import Error
     from tests.support.vscode import PLACE
@@ -86,24 +87,22 @@ def _window(place: Path) -> Iterator[SyncRuntime]:
     from tests.vscode.harness.workstation import Workstation
 
     if not PLACE.exists():
-        raise Failed(f"no VS Code: glovebox vscode install --to {PLACE}")
+        raise Unavailable(f"no VS Code: glovebox vscode install --to {PLACE}")
     try:
-        package = package_extension(place / "glovebox.vsix", 300.0)
-        with (
-            running_hub(place / "state") as hub,
-            running_server(
-                ServerProgram(PLACE), place / "home", hub.state, package, "--disable-workspace-trust"
-            ) as server,
-            running_browser() as browser,
-        ):
-            workstation = Workstation(hub, server, browser, place / "folders")
-            with workstation.window(workstation.folder("measured")) as window:
-                window.connect()
-                with window.agent() as agent:
-                    agent.run("true", timeout=60)
-                    yield agent
+        with ExitStack() as stack:
+            place = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="glovebox-bench-")))
+            package = package_extension(place / "glovebox.vsix", 300.0)
+            hub = stack.enter_context(running_hub(place / "state"))
+            program, flag = ServerProgram(PLACE), "--disable-workspace-trust"
+            server = stack.enter_context(running_server(program, place / "home", hub.state, package, flag))
+            workstation = Workstation(hub, server, stack.enter_context(running_browser()), place / "folders")
+            window = stack.enter_context(workstation.window(workstation.folder("measured")))
+            window.connect()
+            agent = stack.enter_context(window.agent())
+            agent.run("true", timeout=60)
+            yield agent
     except (AssertionError, OSError, subprocess.SubprocessError, Error, GloveboxError) as error:
         raise Failed(str(error)) from error
 
 
-GROUP = Group(SIZES, measures, run)
+GROUP = Group("vscode", (OWN,), stages)

@@ -7,15 +7,16 @@ screenshot, on JSON and on HTTP is not counted.
 from __future__ import annotations
 
 import base64
-import functools
 import importlib
 import io
 import json
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from multiprocessing.connection import Connection
 from typing import Any
 
+from benchmarks.processes import default_signals
 from glovebox.box.browser.worker.page.text import html_text
 
 #: What a picture in an answer begins with.
@@ -40,18 +41,14 @@ class Page:
 class Environment:
     """The environment, and its observations as OpenHands renders them.
 
-    Plain means: without the pauses between actions for people who watch, and without the chat's own browser.
+    Without the pauses between actions for people who watch, and without the chat's own browser.
     """
 
-    def __init__(self, chromium: str, downloads: str, is_plain: bool) -> None:
+    def __init__(self, chromium: str, downloads: str) -> None:
         self._obs = importlib.import_module("browsergym.utils.obs")
         self._image = importlib.import_module("PIL.Image")
-        if is_plain:
-            core: Any = importlib.import_module("browsergym.core.env")
-            core.Chat = _NoChat
-        else:  # the chat's window has to use this Chromium, too, and has no option for it
-            kind = importlib.import_module("playwright.sync_api").BrowserType
-            kind.launch = functools.partialmethod(kind.launch, executable_path=chromium)
+        core: Any = importlib.import_module("browsergym.core.env")
+        core.Chat = _NoChat
         self._env = importlib.import_module("gymnasium").make(
             "browsergym/openended",
             task_kwargs={"start_url": "about:blank", "goal": "PLACEHOLDER_GOAL"},
@@ -60,7 +57,7 @@ class Environment:
             disable_env_checker=True,
             tags_to_mark="all",
             timeout=100000,
-            slow_mo=0 if is_plain else None,
+            slow_mo=0,
             pw_context_kwargs={"accept_downloads": True},
             pw_chromium_kwargs={"executable_path": chromium, "downloads_path": downloads},
         )
@@ -131,3 +128,18 @@ def _json(seen: Mapping[str, Any], text: str, pictures: Mapping[str, str]) -> st
         **pictures,
     }
     return json.dumps({"observation": "browse", "content": text, "extras": extras})
+
+
+def serve(pipe: Connection, chromium: str, downloads: str) -> None:
+    """In a process of its own: a page for each string of actions; a text is the error that ends it."""
+    default_signals()
+    try:
+        environment = Environment(chromium, downloads)
+        pipe.send(None)
+        while (actions := pipe.recv()) is not None:
+            pipe.send(environment.step(actions))
+        environment.close()
+    except EOFError:  # the benchmark is gone
+        pass
+    except Exception as error:  # noqa: BLE001 - whatever it is, the benchmark reports it
+        pipe.send(f"{type(error).__name__}: {error}"[:300])

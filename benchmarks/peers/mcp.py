@@ -1,14 +1,14 @@
-"""MCP clients over raw sockets, the same for every server, and the MCP servers that are posted to it."""
+"""An MCP client over raw sockets, the same for every server, and the MCP servers that are posted to it."""
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from time import perf_counter
-from typing import Any, TypeVar
+from typing import Any
 
 from benchmarks.connection import Connection, Site, exchange, parsed
 from benchmarks.processes import Failed
@@ -19,36 +19,44 @@ _CLIENT = {"capabilities": {}, "clientInfo": {"name": "benchmark", "version": "1
 Message = Mapping[str, object]
 
 
-class Session:
-    """A client's session with an MCP server."""
+class EventSession:
+    """A session with an MCP server over server-sent events: one connection for answers, one for requests."""
 
     def __init__(self, site: Site, limit: float = 60.0) -> None:
         self.site, self.limit, self.number = site, limit, 0
-        #: Header lines with the key in the other way that MCP asks for, and of the session.
-        self.lines = f"Authorization: Bearer {site.key}\r\nAccept: application/json, text/event-stream\r\n"
+        self._post: Connection | None = None
+        self._stream = Connection(site.address, limit)
+        try:
+            self._events = self._stream.stream(site.head("GET", "/mcp/sse", more=_lines(site)))
+            name, path = next(self._events, ("nothing", b""))
+            if name != "endpoint":
+                raise Failed(f"{name} {path[:200]!r} instead of where to post")
+        except Failed:
+            self.close()
+            raise
+        self._path = path.decode()
 
-    def exchange(self, messages: Sequence[Message]) -> list[Any]:
-        """Send requests at once and wait for all answers: results or errors, in the same order."""
-        raise NotImplementedError
-
-    def notify(self, method: str) -> None:
-        raise NotImplementedError
-
-    def close(self) -> None:
-        raise NotImplementedError
-
-    def numbered(self, requests: Sequence[tuple[str, Message]]) -> list[dict[str, object]]:
-        first, self.number = self.number + 1, self.number + len(requests)
-        return [
-            {"jsonrpc": "2.0", "method": method, "params": params, "id": first + place}
-            for place, (method, params) in enumerate(requests)
-        ]
+    def send(self, method: str, params: Message | None = None) -> int:
+        """Send a request, or without parameters a notification; the number of the request."""
+        self.number += 1
+        message = {"jsonrpc": "2.0", "method": method}
+        more = {} if params is None else {"params": params, "id": self.number}
+        self._post = self._post or Connection(self.site.address, self.limit)
+        raw = self.site.post(self._path, {**message, **more}, _lines(self.site))
+        status, body = self._post.ask(raw)
+        if status != 202:
+            raise Failed(f"a message was not accepted: HTTP {status} {body[:200]!r}")
+        return self.number
 
     def request(self, method: str, params: Message) -> Any:
-        answer = self.exchange(self.numbered([(method, params)]))[0]
-        if "result" not in answer:
-            raise Failed(f"an error instead of a result: {answer.get('error')!r:.200}")
-        return answer["result"]
+        number = self.send(method, params)
+        for _, data in self._events:
+            answer = parsed(data)
+            if isinstance(answer, dict) and answer.get("id") == number:
+                if "result" not in answer:
+                    raise Failed(f"an error instead of a result: {answer.get('error')!r:.200}")
+                return answer["result"]
+        raise Failed("the stream of events ended")
 
     def tool_names(self) -> list[str]:
         result = self.request("tools/list", {})
@@ -60,109 +68,23 @@ class Session:
     def call(self, tool: str, text: str) -> str:
         return result_text(self.request("tools/call", {"name": tool, "arguments": {"text": text}}))
 
-
-class EventSession(Session):
-    """Over server-sent events: one connection for answers, others for requests."""
-
-    def __init__(self, site: Site, limit: float = 60.0) -> None:
-        super().__init__(site, limit)
-        self._posts: list[Connection] = []
-        self._stream = Connection(site.address, limit)
-        try:
-            self._events = self._stream.stream(site.head("GET", "/mcp/sse", more=self.lines))
-            name, path = next(self._events, ("nothing", b""))
-            if name != "endpoint":
-                raise Failed(f"{name} {path[:200]!r} instead of where to post")
-        except Failed:
-            self.close()
-            raise
-        self._path = path.decode()
-
-    def connect(self, count: int) -> None:
-        while len(self._posts) < count:
-            self._posts.append(Connection(self.site.address, self.limit))
-
-    def send(self, messages: Sequence[Message]) -> None:
-        self.connect(len(messages))
-        for post, message in zip(self._posts, messages, strict=False):
-            post.send(self.site.post(self._path, message, self.lines))
-        for post in self._posts[: len(messages)]:
-            head = post.head()
-            body = post.body(head)
-            if head.status != 202:
-                raise Failed(f"a message was not accepted: HTTP {head.status} {body[:200]!r}")
-
-    def exchange(self, messages: Sequence[Message]) -> list[Any]:
-        self.send(messages)
-        numbers = [message["id"] for message in messages]
-        answers: dict[object, Any] = {}
-        while len(answers) < len(numbers):
-            name, data = next(self._events, ("", b""))
-            if not name:
-                raise Failed("the stream of events ended")
-            answer = parsed(data)
-            if isinstance(answer, dict) and answer.get("id") in numbers:
-                answers[answer["id"]] = answer
-        return [answers[number] for number in numbers]
-
-    def notify(self, method: str) -> None:
-        self.send([{"jsonrpc": "2.0", "method": method}])
-
     def close(self) -> None:
-        for connection in (self._stream, *self._posts):
-            connection.close()
+        self._stream.close()
+        if self._post:
+            self._post.close()
 
 
-class HttpSession(Session):
-    """Over streamable HTTP: one connection, every answer on its own request."""
-
-    def __init__(self, site: Site, limit: float = 60.0) -> None:
-        super().__init__(site, limit)
-        self._connection = Connection(site.address, limit)
-        self._has_id = False
-
-    def exchange(self, messages: Sequence[Message]) -> list[Any]:
-        return [self._post(message)[0] for message in messages]
-
-    def notify(self, method: str) -> None:
-        self._post({"jsonrpc": "2.0", "method": method})
-
-    def close(self) -> None:
-        """End the session, if the server has given it an id."""
-        try:
-            if self._has_id:
-                self._connection.send(self.site.head("DELETE", "/mcp", more=self.lines))
-                self._connection.body(self._connection.head())
-        finally:
-            self._connection.close()
-
-    def _post(self, message: Message) -> list[Any]:
-        self._connection.send(self.site.post("/mcp", message, self.lines))
-        head = self._connection.head()
-        if head.is_stream:
-            bodies = [data for _, data in self._connection.events()]
-        else:
-            bodies = [body] if (body := self._connection.body(head)) else []
-            if head.status not in (200, 202):
-                raise Failed(f"HTTP {head.status} {body[:200]!r}")
-        if (session := head.fields.get("mcp-session-id")) and not self._has_id:
-            self._has_id = True
-            self.lines += f"Mcp-Session-Id: {session}\r\nMcp-Protocol-Version: {_VERSION}\r\n"
-        found = [answer for answer in map(parsed, bodies) if answer.get("id") == message.get("id")]
-        if "id" in message and not found:
-            raise Failed(f"{message['method']} was not answered")
-        return found
-
-
-SessionT = TypeVar("SessionT", bound=Session)
+def _lines(site: Site) -> str:
+    """Header lines with the key in the other way that MCP asks for."""
+    return f"Authorization: Bearer {site.key}\r\nAccept: application/json, text/event-stream\r\n"
 
 
 @contextmanager
-def opened(session: SessionT) -> Iterator[SessionT]:
+def opened(session: EventSession) -> Iterator[EventSession]:
     """Initialize a session, and close it at the end."""
     try:
         session.request("initialize", {"protocolVersion": _VERSION, **_CLIENT})
-        session.notify("notifications/initialized")
+        session.send("notifications/initialized")
         yield session
     finally:
         session.close()
@@ -188,7 +110,7 @@ def post_servers(site: Site, servers: Mapping[str, str]) -> None:
         {"name": name, "command": sys.executable, "args": ["-I", "-S", program, kind], "env": {}}
         for name, kind in servers.items()
     ]
-    status, body = exchange(site.address, site.post("/update_mcp_server", entries, Session(site).lines))
+    status, body = exchange(site.address, site.post("/update_mcp_server", entries, _lines(site)))
     if status != 200:
         raise Failed(f"a list of MCP servers was not taken: HTTP {status} {body[:200]!r}")
 

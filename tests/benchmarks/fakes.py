@@ -9,9 +9,10 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from benchmarks.connection import Site
 from benchmarks.harness import REFERENCE
 from benchmarks.peers.openhands import OpenHandsApi
-from benchmarks.peers.server import Peer, Server
+from benchmarks.peers.server import Server
 
 #: From the path and the body of a request to status and body of its answer; a list is a stream of events.
 Answer = Callable[[str, Any], tuple[int, Any]]
@@ -57,25 +58,21 @@ class Answering(ThreadingHTTPServer):
         self.answer = answer
 
 
-class GivenPeer(Peer):
-    """A server that already runs."""
+class AnsweringServer(Server):
+    """A server with the OpenHands API that the benchmark did not start."""
 
-    api = OpenHandsApi
-    has_cells = has_mcp = True
-
-    def __init__(self, url: str, name: str) -> None:
-        self.given_url, self.given_key, self.name = url, "the-key", name
+    def __init__(self, port: int) -> None:
+        self.name, self.site = REFERENCE, Site(("127.0.0.1", port), "the-key", "/tmp")
+        self.api = OpenHandsApi(self.site)
 
 
 @contextmanager
-def answering(answer: Answer, name: str = REFERENCE) -> Iterator[Server]:
-    """A server with the OpenHands API that answers in this way."""
+def answering(answer: Answer) -> Iterator[Server]:
     with Answering(answer) as http:
         serving = threading.Thread(target=http.serve_forever, args=(0.01,))
         serving.start()
         try:
-            with GivenPeer(f"http://127.0.0.1:{http.server_port}", name).start() as server:
-                yield server
+            yield AnsweringServer(http.server_port)
         finally:
             http.shutdown()
             serving.join()

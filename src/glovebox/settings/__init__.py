@@ -48,7 +48,7 @@ def parse_vscode_port(text: str) -> int:
 
 
 def parse_terminal(text: str) -> str:
-    """What holds the shells."""
+    """The kind of terminal that holds the shells: `pty` or `tmux`."""
     if text not in ("pty", "tmux"):
         raise ValueError(f"{text!r} is neither pty nor tmux")
     return text

@@ -87,7 +87,7 @@ def parse_seconds(text: str) -> int:
 
 
 def parse_count(text: str) -> int:
-    """A positive whole number."""
+    """The value of a setting that counts something, from 1 on."""
     if not text.isdigit() or int(text) < 1:
         raise ValueError(f"{text!r} is not a positive whole number")
     return int(text)

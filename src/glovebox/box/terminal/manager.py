@@ -35,7 +35,12 @@ from glovebox.box.threads import Threads
 from glovebox.errors import BadSession, SessionExists, StartupError
 from glovebox.protocol.actions import CmdRunAction
 from glovebox.protocol.observations import CmdOutputObservation, ErrorObservation
-from glovebox.protocol.terminal import CommandAction, CommandObservation, Limits, SessionInfo
+from glovebox.protocol.terminal import (
+    CommandAction,
+    CommandObservation,
+    Limits,
+    SessionInfo,
+)
 
 #: Variables that describe the terminal the server was started from.
 _NOT_INHERITED = ("COLUMNS", "LINES", "PROMPT_COMMAND", "PS0", "PS1", "PS2", "TMUX", "TMUX_PANE")
@@ -200,7 +205,7 @@ class Terminal(SessionTable[BashShell]):
 
     def handlers(self) -> list[Handler]:
         """What this capability carries out."""
-        return [self.run, self.execute]
+        return [self.run, self.execute, self.give_input]
 
     async def run(self, action: CmdRunAction, call: Call) -> CmdOutputObservation | ErrorObservation:
         """Run a command, or poll the running one or give it input."""
@@ -266,7 +271,11 @@ class Terminal(SessionTable[BashShell]):
         check_name(name)
         if name in self._sessions:
             raise SessionExists(f"There is a session {name!r} already.")
-        session = await self._session(name, cwd or self._working_dir, size=size, limits=limits)
+        directory = os.path.join(self._working_dir, cwd or "")
+        assert self._account is not None
+        if cwd and not await self._threads.run(self._account.can_enter, directory):
+            raise BadSession(f"{cwd!r} is no directory that a shell could begin in.")
+        session = await self._session(name, directory if cwd else self._working_dir, size=size, limits=limits)
         self._add(session)
         await session.start()
         return session.info()

@@ -51,9 +51,10 @@ async def command_result(
             notices = plain(command.tail[len(command.tail) - (end - command.notices_at) :])
             end = command.notices_at
     else:  # a poll of the contract goes on from here
-        command.unreported, command.reported, command.reported_size = None, True, end
+        command.unreported, command.reported = None, True
     offset = min(offset, end)
     part = await _output(command, offset, end, threads, finished=finished, budget=budget)
+    command.reported_size = max(command.reported_size, part.end)
     ended = command.result
     notes = [*command.notes, notices, command.note, info.limit or "", info.oom or "", part.note]
     if isinstance(ended, ShellEnd):
@@ -92,7 +93,7 @@ async def _output(
     command: RunningCommand, offset: int, end: int, threads: Threads, *, finished: bool, budget: int | None
 ) -> _Part:
     begin = len(command.tail) - (command.size - offset)
-    if budget is not None:
+    if budget is not None and end - offset > budget:
         return await threads.run(_digest, command, offset, end, budget)
     if begin >= 0:  # nearly all
         return _shown(command.tail[begin : begin + end - offset], end, finished=finished)

@@ -247,7 +247,7 @@ class BashShell:
                 started=time.time(),
             )
         )
-        bash.run(turn)
+        bash.run(turn, self.opened.columns)
 
     async def press(self, command: RunningCommand, key: bytes) -> None:
         assert self._bash is not None
