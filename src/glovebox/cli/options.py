@@ -73,6 +73,28 @@ class Parser(argparse.ArgumentParser):
             raise argparse.ArgumentError(action, reason)
 
 
+class HelpText(argparse.HelpFormatter):
+    """Wraps paragraphs; an example that is too long for the terminal has its explanation below it."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        import textwrap
+
+        lines: list[str] = []
+        for block in re.split(r"\n(?=\n|  )|(?<=:)\n", text.rstrip("\n")):
+            if not block.startswith("  "):
+                blank = "\n" if block.startswith("\n") else ""
+                lines.append(blank + textwrap.fill(block.strip(), width))
+                continue
+            command, _, explanation = block.strip().partition("  ")
+            if block.startswith(" " * 10):  # the explanation of the line above
+                lines.append(f"      {command}")
+            elif len(block) <= width or not explanation:
+                lines.append(block)
+            else:
+                lines += [f"  {command}", f"      {explanation.strip()}"]
+        return "\n".join(lines)
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """A question with the known word that is most like this one; empty if none is."""
     import difflib
@@ -88,7 +110,7 @@ def add_parser(commands: Commands, name: str, *, help: str, description: str, ex
         help=help,
         description=description,
         epilog=examples,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=HelpText,
     )
     parser.set_defaults(parser=parser)
     return parser
@@ -168,7 +190,9 @@ def _add_contents(parser: argparse.ArgumentParser) -> None:
     plugin = "A plugin to load: jupyter, agent_skills, ..."
     group.add_argument("--plugin", metavar="PLUGIN", help=plugin, **many)
     group.add_argument("--browser", action="store_true", help="With a browser.")
-    group.add_argument("--user", default="", help="Who commands run as. Default: whoever serves the box.")
+    group.add_argument(
+        "--user", default="", help="Who commands run as. Default: the user who serves the box."
+    )
     port = "A port of the box that this machine can reach. Default: any free port here."
     group.add_argument("--port", metavar="BOX[:HOST]", type=_port, help=port, **many)
 

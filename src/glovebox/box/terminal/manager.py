@@ -24,7 +24,7 @@ from glovebox.box.terminal.holder_client import HeldChannel, HolderClient, Recei
 from glovebox.box.terminal.inspection.limits import problem
 from glovebox.box.terminal.output.buffer import COLUMNS, ROWS
 from glovebox.box.terminal.programs import ProgramClient
-from glovebox.box.terminal.services import ProcessKeeper
+from glovebox.box.terminal.services import HolderAccess, ProcessKeeper
 from glovebox.box.terminal.session import Session
 from glovebox.box.terminal.sessions import MAIN, STATIC, SessionTable, check_name
 from glovebox.box.terminal.shell.bash_shell import BashShell, check_size
@@ -139,22 +139,11 @@ class Terminal(SessionTable[BashShell]):
             keep_log=self._log_size,
             launched=self._launched,
         )
-        self._keeper = ProcessKeeper(
-            holder=self._holder,
-            state=self._state,
-            account=self._account,
-            environment=self._environment,
-            working_dir=self._working_dir,
-            threads=self._threads,
+        access = HolderAccess(
+            self._holder, self._state, self._account, self._environment, self._working_dir, self._threads
         )
-        self._programs = ProgramClient(
-            holder=self._holder,
-            state=self._state,
-            account=self._account,
-            environment=self._environment,
-            working_dir=self._working_dir,
-            threads=self._threads,
-        )
+        self._keeper = ProcessKeeper(access)
+        self._programs = ProgramClient(access)
         if self._state.persistent:
             await self._restore()
             await self._programs.remove_unknown()
