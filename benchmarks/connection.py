@@ -50,10 +50,6 @@ class Head:
     status: int
     fields: Mapping[str, str]
 
-    @property
-    def is_stream(self) -> bool:
-        return self.fields.get("content-type", "").startswith("text/event-stream")
-
 
 class Answers:
     """HTTP answers, from a function that returns the next bytes. Failed: there are none."""
@@ -145,19 +141,22 @@ class Connection(Answers):
         except OSError as error:
             raise Failed(f"the connection broke: {error}") from error
 
+    def ask(self, raw: bytes) -> tuple[int, bytes]:
+        self.send(raw)
+        head = self.head()
+        return head.status, self.body(head)
+
     def stream(self, raw: bytes) -> Iterator[tuple[str, bytes]]:
         self.send(raw)
         head = self.head()
-        if head.status != 200 or not head.is_stream:
+        if head.status != 200 or not head.fields.get("content-type", "").startswith("text/event-stream"):
             raise Failed(f"no stream: HTTP {head.status} {self.body(head)[:200]!r}")
         return self.events()
 
 
 def exchange(address: Address, raw: bytes, limit: float = 60.0) -> tuple[int, bytes]:
     with Connection(address, limit) as connection:
-        connection.send(raw)
-        head = connection.head()
-        return head.status, connection.body(head)
+        return connection.ask(raw)
 
 
 def parsed(body: bytes) -> Any:

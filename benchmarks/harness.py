@@ -1,33 +1,38 @@
-"""The harness: measures as rows of a table, samples by peer and series, statistics, reasons.
+"""The harness: tables of measures, carried out for peers in turns; samples, statistics, reasons, targets.
 
-A measure is a line of a table, as the report shows it, with the statistics of series it is made of:
+A measure is one call, how many of them, and the rows that show its samples:
 
-    ms ↓ | `echo`; p50 / p95 | echo:p50 echo:p95
+    Measure("echo", call, "ms ↓ | `echo`; p50 / p95 | :p50 :p95 | ≤ 1.2 × bare", count=200)
 
-A group measures its peers in turns and adds samples to the series; the harness makes the cells of them.
-A series may be part of another: a reason for `read` also holds for `read.8`.
+A row is `unit ↓ | text | figures | target`. A figure is a statistic of the measure's samples (`:p50`), or of
+one of the series that its calls return by name (`growth:max`). A target compares the first figure of the box
+with a number, or with a multiple of another peer's figure or another measure's (`≤ 1.8 × alive.1:p50`).
 """
 
 from __future__ import annotations
 
+import gc
+import re
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
-from types import SimpleNamespace
-from typing import Any, Protocol, TypeVar
+from functools import partial
+from typing import Any
 
 from benchmarks.load import Outcome, quantile
-from benchmarks.processes import Failed, NotOffered
-from benchmarks.report import Aim, Cell, Row
+from benchmarks.processes import Failed, Unavailable, Wrong
+from benchmarks.report import Cell, Row, Target
 
-#: The peer that all others are compared with, and the others.
-OWN, REFERENCE, SWEREX = "glovebox", "reference", "SWE-ReX"
-NOT_OFFERED, NOT_ASKED, GIVEN = "not offered", "not in this run", "given by its address"
+#: The peer that all others are compared with; servers; what a program or the kernel needs without any server.
+OWN, REFERENCE, SWEREX, BARE = "glovebox", "reference", "SWE-ReX", "bare"
+SERVERS = (OWN, REFERENCE, SWEREX)
+NOT_OFFERED = "not offered"
 #: A load generator busier than this is probably what limits the figure.
 _CLIENT_LIMIT = 0.85
+_ROUNDS = 5
 _STATISTICS: Mapping[str, Callable[[Outcome], float]] = {
     "median": lambda outcome: statistics.median(outcome.values),
     "mean": lambda outcome: statistics.fmean(outcome.values),
@@ -35,103 +40,147 @@ _STATISTICS: Mapping[str, Callable[[Outcome], float]] = {
     "p95": lambda outcome: quantile(outcome.values, 0.95),
     "p99": lambda outcome: quantile(outcome.values, 0.99),
     "max": lambda outcome: max(outcome.values),
-    "last": lambda outcome: outcome.values[-1],
     "rate": lambda outcome: outcome.per_second,
 }
-#: How much is measured, by name: what a group's table of sizes has for a whole or a quick run.
-Sizes = Any
-
-
-class Named(Protocol):
-    @property
-    def name(self) -> str: ...
-
-
-NamedT = TypeVar("NamedT", bound=Named)
+_TARGET = re.compile(r"(?P<sign>[<≤≥=]) (?P<number>[\d.]+)( × (?P<against>\S+))?( \+ (?P<plus>[\d.]+))?")
+#: One sample in the unit of the row, samples of several series, many answers, or None: the time of the call.
+Sample = float | Mapping[str, float] | Outcome | None
 
 
 @dataclass(frozen=True)
 class Measure:
-    """A row. The statistic `wrong` counts wrong and missing answers of all its series."""
+    name: str
+    #: Receives the subject of a peer and the number of the call.
+    call: Callable[[Any, int], Sample]
+    rows: str
+    count: int = 1
+    #: After so many seconds a peer is not called again.
+    seconds: float = 20.0
+    #: What is compared without any server, from the number of the call.
+    bare: Callable[[int], Sample] | None = None
+    #: The peers that have it; without any: all.
+    only: tuple[str, ...] = ()
+    #: A failure also holds for the other series whose names begin with this.
+    scope: str = ""
 
-    #: `{runs}` in it becomes the number of samples.
-    text: str
-    unit: str
-    figures: str
-    better: str = ""
-    #: The reason for an empty cell for which none was given.
-    missing: str = ""
-    #: The figures of the other peers, if they are not the same.
-    others: str = ""
 
+@dataclass(frozen=True)
+class Stage:
+    """Measures with the same subjects: `setup` makes that of a peer, which is there until all are done."""
 
-def table(lines: str, prefix: str = "", **values: object) -> list[Measure]:
-    """Measures from lines `unit ↓ | text | figures | reason | figures of other peers`."""
-    found = []
-    for line in lines.strip("\n").format(runs="{runs}", **values).splitlines():
-        unit, text, figures, *more = (part.strip() for part in line.split(" | "))
-        better = {"↓": "lower", "↑": "higher"}.get(unit[-1:], "")
-        found.append(Measure(prefix + text, unit.rstrip("↓↑ "), figures, better, *more))
-    return found
+    setup: Callable[[Any], AbstractContextManager[Any]]
+    measures: Sequence[Measure]
 
 
 @dataclass(frozen=True)
 class Group:
-    """Measures that belong together. `sizes` has for each name its value in a whole and in a quick run."""
+    """Stages that belong together, for a whole or a quick run; their rows are one table."""
 
-    sizes: Mapping[str, tuple[object, object]]
-    measures: Callable[[Sizes], Sequence[Measure]]
-    run: Callable[[Results, Any], None]
-    aims: Callable[[Results], Sequence[Aim]] = lambda results: ()
+    name: str
+    peers: tuple[str, ...]
+    stages: Callable[[bool], Sequence[Stage]]
 
-    def size(self, *, quick: bool, **changes: object) -> Sizes:
-        return SimpleNamespace(**{name: both[quick] for name, both in self.sizes.items()} | changes)
 
-    def results(self, label: str, size: Sizes, names: Sequence[str], peers: Any) -> Results:
-        """Measure. If the box itself fails, the reason stands in its column."""
-        results = Results(size, names, label)
-        with results.excusing(OWN):
-            self.run(results, peers)
-        return results
+def choose(quick: bool) -> Callable[[Any, Any], Any]:
+    """A function that takes the value for a whole run and that for a quick one."""
+    return lambda whole, short: short if quick else whole
 
 
 @dataclass
 class Results:
     """The samples of one group, and the reasons why some are missing."""
 
-    size: Sizes
+    group: str
     names: Sequence[str]
-    label: str = ""
     samples: dict[tuple[str, str], Outcome] = field(default_factory=dict)
     reasons: dict[tuple[str, str], str] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
+    measured: list[Measure] = field(default_factory=list)
     #: Whether this project's own box failed.
     has_own_failure: bool = False
 
     def say(self, text: str) -> None:
-        say(f"{self.label}: {text}")
+        say(f"{self.group}: {text}")
 
-    def add(self, peer: str, series: str, *values: float) -> None:
-        self.samples.setdefault((peer, series), Outcome()).values += values
-        shown = ", ".join(f"{value:.4g}" for value in values[:3])
-        self.say(f"{series}: {peer} {shown}{f', … ({len(values)})' if len(values) > 3 else ''}")
+    def run(self, stages: Sequence[Stage], peers: Sequence[Any], names: Collection[str]) -> None:
+        """Carry out the measures that are wanted; peers are named, and may be those of SERVERS or others."""
+        for stage in stages:
+            wanted = [measure for measure in stage.measures if measure.name in names]
+            self.measured += wanted
+            if wanted:
+                with self.excusing(OWN), ExitStack() as stack:
+                    self._measure(wanted, self._subjects(stage, wanted, peers, stack))
 
-    def add_all(self, peer: str, scope: str, **values: float) -> None:
-        """Add one sample to each of several series of a scope."""
-        for name, value in values.items():
-            self.add(peer, f"{scope}.{name}", value)
+    def _subjects(
+        self, stage: Stage, measures: Sequence[Measure], peers: Sequence[Any], stack: ExitStack
+    ) -> dict[str, Any]:
+        subjects: dict[str, Any] = {BARE: None} if BARE in self.names else {}
+        for peer in peers:
+            takes_part = [one.name for one in measures if not one.only or peer.name in one.only]
+            if takes_part and not self.reason(peer.name):
+                with self.excusing(peer.name, *takes_part):
+                    subjects[peer.name] = stack.enter_context(stage.setup(peer))
+        return subjects
+
+    def _measure(self, measures: Sequence[Measure], subjects: Mapping[str, Any]) -> None:
+        """The peers in turns, in rounds, so that noise of the machine meets all of them."""
+        for measure in measures:
+            spent, turns = dict.fromkeys(subjects, 0.0), dict.fromkeys(subjects, 0)
+            rounds = min(measure.count, _ROUNDS)
+            for number in range(rounds):
+                for name, subject in subjects.items():
+                    until = measure.count * (number + 1) // rounds
+                    while turns[name] < until and not self.reason(name, measure.name):
+                        began, turns[name] = time.perf_counter(), turns[name] + 1
+                        with self.excusing(name, measure.scope or measure.name):
+                            self._call(measure, name, subject, turns[name] - 1)
+                        spent[name] += time.perf_counter() - began
+                        if spent[name] > measure.seconds:
+                            turns[name] = measure.count
+            for name in subjects:
+                self._tell(name, measure.name)
+
+    def _call(self, measure: Measure, name: str, subject: Any, turn: int) -> None:
+        call = partial(measure.call, subject) if name != BARE else measure.bare
+        if call is None or (measure.only and name not in measure.only):
+            raise Unavailable
+        gc.disable()
+        began = time.perf_counter()
+        try:
+            sample = call(turn)
+            took = 1000 * (time.perf_counter() - began)
+        except Wrong as problem:
+            sample, took = Outcome(wrong=1, example=str(problem)), 0.0
+        finally:
+            gc.enable()
+        if isinstance(sample, Mapping):
+            for series, value in sample.items():
+                self.take(name, f"{measure.name}.{series}", Outcome([value]))
+        elif isinstance(sample, Outcome):
+            self.take(name, measure.name, sample)
+        else:
+            self.take(name, measure.name, Outcome([took if sample is None else sample]))
 
     def take(self, peer: str, series: str, outcome: Outcome) -> None:
-        """Add answers: the times of right ones, and the numbers of wrong and missing ones."""
         self.samples.setdefault((peer, series), Outcome()).add(outcome)
-        median = f", p50 {quantile(outcome.values, 0.5):.3g}" if outcome.values else ""
-        bad = f", {outcome.bad} of {outcome.asked} wrong or missing: {outcome.example}" if outcome.bad else ""
-        self.say(f"{series}: {peer} {outcome.right} right{median}{bad}")
 
-    def excuse(self, peer: str, reason: str, *series: str) -> None:
-        """Give the reason why series of a peer (without any: all) have no samples. The first reason stays."""
-        for one in series or ("",):
-            self.reasons.setdefault((peer, one), reason)
+    def _tell(self, peer: str, measure: str) -> None:
+        for (name, series), outcome in self.samples.items():
+            if name == peer and (series == measure or series.startswith(f"{measure}.")):
+                median = f", p50 {quantile(outcome.values, 0.5):.4g}" if outcome.values else ""
+                bad = f", {outcome.bad} wrong or missing: {outcome.example}" if outcome.bad else ""
+                self.say(f"{series}: {peer} {outcome.right} samples{median}{bad}")
+
+    @contextmanager
+    def excusing(self, peer: str, *series: str) -> Iterator[None]:
+        """A failure becomes the reason for these series (without any: all); that of the box fails the run."""
+        try:
+            yield
+        except Failed as problem:
+            for one in series or ("",):
+                self.reasons.setdefault((peer, one), str(problem))
+            self.has_own_failure |= peer == OWN and not isinstance(problem, Unavailable)
+            if str(problem) != NOT_OFFERED:
+                self.say(f"{' '.join(series) or 'all'}: without {peer}: {problem}")
 
     def reason(self, peer: str, series: str = "") -> str:
         """Why a series has no samples, or no more; empty if nothing is known against it."""
@@ -141,65 +190,76 @@ class Results:
             series = series.rpartition(".")[0]
         return self.reasons.get((peer, ""), "")
 
-    @contextmanager
-    def excusing(self, peer: str, *series: str, optional: bool = False) -> Iterator[None]:
-        """A failure becomes the reason for these series; that of the box fails the run, unless optional."""
-        try:
-            yield
-        except Failed as problem:
-            self.excuse(peer, str(problem), *series)
-            self.has_own_failure |= peer == OWN and not optional and not isinstance(problem, NotOffered)
-            self.say(f"{' '.join(series) or 'all'}: without {peer}: {problem}")
-
-    def turns(self, count: int, peers: Sequence[NamedT], series: str = "") -> Iterator[tuple[int, NamedT]]:
-        """So many rounds, the peers in turns, without those that failed."""
-        for turn in range(count):
-            yield from ((turn, peer) for peer in peers if not self.reason(peer.name, series))
-
     def figure(self, figure: str, peer: str = OWN) -> float | None:
         """One statistic of a series of a peer, such as `echo:p50`; None without samples."""
         series, _, statistic = figure.partition(":")
         outcome = self.samples.get((peer, series))
         return _STATISTICS[statistic](outcome) if outcome and outcome.values else None
 
-    def wrong(self, *series: str, peer: str = OWN) -> Cell:
+    def wrong(self, peer: str, *series: str) -> Cell:
         """How many answers were wrong or missing; a peer that failed in the middle has left one out."""
-        outcomes = [self.samples.get((peer, one), Outcome()) for one in series]
-        asked = sum(outcome.asked for outcome in outcomes)
-        if not asked:
-            return Cell()
-        missing = int(any(self.reason(peer, one) for one in series))
-        bad = sum(outcome.bad for outcome in outcomes) + missing
-        return Cell((bad,), samples=asked + missing, out_of=asked + missing)
+        found = [outcome for (name, one), outcome in self.samples.items() if name == peer and one in series]
+        asked, bad = (sum(getattr(outcome, name) for outcome in found) for name in ("asked", "bad"))
+        is_cut = bool(asked) and any(self.reason(peer, one) for one in series if (peer, one) in self.samples)
+        return Cell((bad + is_cut,), out_of=asked + is_cut, samples=asked + is_cut) if asked else Cell()
 
-    def rows(self, measures: Sequence[Measure]) -> list[Row]:
-        return [
-            Row(self._text(one), one.unit, {name: self.cell(one, name) for name in self.names}, one.better)
-            for one in measures
+    def rows(self) -> list[Row]:
+        """The rows of all measures, and one with the wrong and missing answers of all."""
+        found = [
+            self._row(measure, line) for measure in self.measured for line in measure.rows.split("\n") if line
         ]
+        all_series = list(dict.fromkeys(series for _, series in self.samples))
+        cells = {name: self.wrong(name, *all_series) for name in self.names}
+        return [*found, Row("wrong or missing answers", "", cells, "", self._target("= 0", cells))]
 
-    def _text(self, measure: Measure) -> str:
-        series = measure.figures.partition(":")[0]
-        numbers = {self.samples[name, series].right for name in self.names if (name, series) in self.samples}
+    def _row(self, measure: Measure, line: str) -> Row:
+        unit, text, figures, target = (*(part.strip() for part in line.split(" | ")), "")[:4]
+        better = {"↓": "lower", "↑": "higher"}.get(unit[-1:], "")
+        keys = [_key(measure.name, figure) for figure in figures.split()]
+        cells = {name: self._cell(keys, name) for name in self.names}
+        numbers = {cell.samples for cell in cells.values() if cell.values}
         runs = f"median of {' or '.join(map(str, sorted(numbers)))}" if numbers else "no run"
-        return measure.text.replace("{runs}", runs)
+        shown = text.replace("{runs}", runs)
+        return Row(shown, unit.rstrip("↓↑ "), cells, better, self._target(target, cells))
 
-    def cell(self, measure: Measure, peer: str) -> Cell:
-        figures = ((measure.others if peer != OWN else "") or measure.figures).split()
+    def _cell(self, figures: Sequence[str], peer: str) -> Cell:
         series = [figure.partition(":")[0] for figure in figures]
-        outcomes = [self.samples.get((peer, one), Outcome()) for one in series]
-        cell = Cell()
         if figures[0].endswith(":wrong"):
-            cell = self.wrong(*series, peer=peer)
-        elif all(outcome.values for outcome in outcomes):
-            values = tuple(self.figure(figure, peer) or 0.0 for figure in figures)
-            is_limited = any(outcome.client_busy > _CLIENT_LIMIT for outcome in outcomes)
-            cell = Cell(values, samples=outcomes[0].right, client_limited=is_limited)
-        if cell.values:
-            return cell
+            cell = self.wrong(peer, *series)
+        else:
+            outcomes = [self.samples.get((peer, one), Outcome()) for one in series]
+            cell = Cell()
+            if all(outcome.values for outcome in outcomes):
+                values = tuple(self.figure(figure, peer) or 0.0 for figure in figures)
+                is_limited = any(outcome.client_busy > _CLIENT_LIMIT for outcome in outcomes)
+                cell = Cell(values, samples=outcomes[0].right, client_limited=is_limited)
+            elif any(outcome.asked for outcome in outcomes):
+                cell = Cell(reason="no right answer")
         reason = next(filter(None, (self.reason(peer, one) for one in series)), "")
-        is_wrong = any(outcome.asked for outcome in outcomes)
-        return Cell(reason=reason or ("no right answer" if is_wrong else measure.missing))
+        if peer == BARE and reason in ("", NOT_OFFERED) and not cell.values:
+            return Cell()
+        return cell if cell.values else Cell(reason=reason or cell.reason or NOT_OFFERED)
+
+    def _target(self, text: str, cells: Mapping[str, Cell]) -> Target | None:
+        """What the first figure should be, and whether it is; None without a target."""
+        match = _TARGET.fullmatch(text)
+        if not match:
+            return None
+        against, values = match["against"], cells[OWN].values
+        base: float | None = 1.0
+        if against:
+            base = next(iter(cells[against].values), None) if against in cells else self.figure(against)
+        if not values or base is None:
+            return Target(text, None)
+        bound = float(match["number"]) * base + float(match["plus"] or 0)
+        is_reached = {"<": values[0] < bound, "≤": values[0] <= bound, "≥": values[0] >= bound}
+        ratio = values[0] / base if against and base else None
+        return Target(text, is_reached.get(match["sign"], values[0] == bound), ratio)
+
+
+def _key(measure: str, figure: str) -> str:
+    series, _, statistic = figure.partition(":")
+    return f"{measure}.{series}:{statistic}" if series else f"{measure}:{statistic}"
 
 
 def say(text: str) -> None:

@@ -8,13 +8,11 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
-import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Self, TypeVar
@@ -33,11 +31,15 @@ class Failed(Exception):
     """Something could not be measured; the text says why, in a few words."""
 
 
-class NotOffered(Failed):
-    """The peer has no such operation."""
+class Unavailable(Failed):
+    """The machine or the peer lacks what is needed; that is no failure of the peer."""
 
-    def __init__(self) -> None:
-        super().__init__("not offered")
+    def __init__(self, reason: str = "not offered") -> None:
+        super().__init__(reason)
+
+
+class Wrong(Failed):
+    """One answer is not the right one; the next may be."""
 
 
 def in_child(work: Callable[[], T], limit: float) -> T:
@@ -82,20 +84,6 @@ def default_signals() -> None:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
-@contextmanager
-def all_cores_busy() -> Iterator[list[int]]:
-    """One spinning process for each core this process may use; yields their ids."""
-    # The loop also ends when the benchmark is killed.
-    spin = f"import os\nwhile os.getppid() == {os.getpid()}: sum(range(10**6))"
-    children = [subprocess.Popen([sys.executable, "-c", spin]) for _ in os.sched_getaffinity(0)]
-    try:
-        yield [child.pid for child in children]
-    finally:
-        for child in children:
-            child.kill()
-            child.wait()
-
-
 def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -136,9 +124,6 @@ def end(processes: Iterable[psutil.Process], patience: float = 2.0) -> None:
 class Program:
     """A program started for the benchmark, with private folders and a log. `close` leaves nothing of it."""
 
-    #: Seconds it may take to end.
-    patience = 3.0
-
     def __init__(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="glovebox-bench-"))
         self.mark = uuid.uuid4().hex
@@ -159,9 +144,7 @@ class Program:
             Path(path).mkdir(exist_ok=True)
         return {**ours, **private, MARK: self.mark}
 
-    def run(
-        self, command: Sequence[str], variables: Mapping[str, str], cwd: Path, fds: Sequence[int] = ()
-    ) -> None:
+    def run(self, command: Sequence[str], variables: Mapping[str, str], cwd: Path) -> None:
         environment = {**self.environment(), **variables}
         self.started = time.perf_counter()
         try:
@@ -173,7 +156,6 @@ class Program:
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=subprocess.STDOUT,
-                    pass_fds=fds,
                     start_new_session=True,  # Ctrl-C is for the benchmark, which then ends this
                 )
         except OSError as error:
@@ -200,16 +182,13 @@ class Program:
     def close(self) -> None:
         left = self.processes()
         if self.process is not None and not self.has_ended:
-            self.request_end(self.process)
+            self.process.terminate()
             with suppress(subprocess.TimeoutExpired):
-                self.process.wait(self.patience)
+                self.process.wait(3.0)
             self.process.kill()
             self.process.wait()
         end(living(left) | self.processes())
         shutil.rmtree(self.folder, ignore_errors=True)
-
-    def request_end(self, process: subprocess.Popen[bytes]) -> None:
-        process.terminate()
 
 
 def pss(processes: Iterable[psutil.Process]) -> float:
@@ -217,17 +196,8 @@ def pss(processes: Iterable[psutil.Process]) -> float:
     return sum(_field(f"/proc/{process.pid}/smaps_rollup", "Pss:") for process in processes) / 1024
 
 
-def rss(process: psutil.Process) -> float:
-    """Megabytes a process has in memory, with all that it shares with others."""
-    return _field(f"/proc/{process.pid}/status", "VmRSS:") / 1024
-
-
 class PeakGrowth:
-    """How far the resident memory of some processes rose above where it stood.
-
-    The kernel keeps the highest mark of each process and forgets it on request, so nothing has to be
-    sampled while the measured work runs. Processes born meanwhile are not seen.
-    """
+    """How far the resident memory of some processes rose above where it stood; not of those born later."""
 
     def __init__(self, processes: Iterable[psutil.Process]) -> None:
         self._before: dict[int, int] = {}
@@ -240,25 +210,6 @@ class PeakGrowth:
         highest = {pid: _field(f"/proc/{pid}/status", "VmHWM:") for pid in self._before}
         growth = sum(max(0, highest[pid] - before) for pid, before in self._before.items())
         return growth / 1024 if self._before else None
-
-
-@contextmanager
-def watched_growth(processes: Sequence[psutil.Process], pause: float = 0.05) -> Iterator[list[float]]:
-    """Sample the memory (PSS) of processes; the list has the highest growth so far."""
-    before, highest, done = pss(processes), [0.0], threading.Event()
-
-    def sample() -> None:
-        while not done.is_set():
-            highest[0] = max(highest[0], pss(processes) - before)
-            done.wait(pause)
-
-    watcher = threading.Thread(target=sample)
-    watcher.start()
-    try:
-        yield highest
-    finally:
-        done.set()
-        watcher.join()
 
 
 def _field(path: str, name: str) -> int:

@@ -1,4 +1,4 @@
-"""Results and how they are shown: one table, and the same as JSON."""
+"""Results and how they are shown: one table a group, and the same as JSON."""
 
 from __future__ import annotations
 
@@ -25,6 +25,19 @@ class Cell:
     client_limited: bool = False
 
 
+@dataclass(frozen=True)
+class Target:
+    """What a figure should be, whether it is (None: not measured), and its ratio to what is compared."""
+
+    text: str
+    reached: bool | None
+    ratio: float | None = None
+
+    def __str__(self) -> str:
+        word = {True: "reached", False: "missed", None: "not measured"}[self.reached]
+        return f"{self.text}: {word}" + (f" ({_number(self.ratio)}×)" if self.ratio is not None else "")
+
+
 @dataclass
 class Row:
     """One measure of every peer."""
@@ -34,65 +47,45 @@ class Row:
     cells: dict[str, Cell] = field(default_factory=dict)
     #: "lower" or "higher"; empty for a plain count without a ratio.
     better: str = "lower"
+    target: Target | None = None
 
 
-@dataclass(frozen=True)
-class Aim:
-    """A goal, the figure of this run, and whether that reaches it; None where it was not measured."""
+@dataclass
+class Table:
+    """The rows of one group; the first name is the one that others are compared with."""
 
-    text: str
-    shown: str
-    reached: bool | None
+    title: str
+    names: Sequence[str]
+    rows: list[Row] = field(default_factory=list)
 
-
-def below(text: str, value: float | None, limit: float, unit: str) -> Aim:
-    return Aim(f"{text} < {limit:.3g} {unit}", _figure(value, unit), None if value is None else value < limit)
-
-
-def at_least(text: str, value: float | None, limit: float, unit: str) -> Aim:
-    reached = None if value is None else value >= limit
-    return Aim(f"{text} ≥ {limit:.3g} {unit}", _figure(value, unit), reached)
-
-
-def times(text: str, theirs: float | None, ours: float | None, factor: float) -> Aim:
-    ratio = theirs / ours if theirs is not None and ours else None
-    return at_least(text, ratio, factor, "times this box's")
-
-
-def none_wrong(text: str, cell: Cell) -> Aim:
-    if not cell.values:
-        return Aim(text, "n/a", None)
-    return Aim(text, f"{cell.values[0]:.0f} of {cell.out_of}", cell.values[0] == 0)
-
-
-def _figure(value: float | None, unit: str) -> str:
-    return "n/a" if value is None else f"{value:{'.3g' if abs(value) < 1000 else '.0f'}} {unit}"
+    def lines(self, footnotes: list[str]) -> list[str]:
+        base, others = self.names[0], self.names[1:]
+        has_targets = any(row.target for row in self.rows)
+        last = ["target"] if has_targets else []
+        grid = [[self.title, "unit", *self.names, *(f"{name} ÷ {base}" for name in others), *last]]
+        for row in self.rows:
+            cells = [_shown(row.cells.get(name, Cell()), footnotes) for name in self.names]
+            target = [str(row.target or "")] if has_targets else []
+            grid.append(
+                [row.measure, _unit(row), *cells, *(_ratio(row, name, base) for name in others), *target]
+            )
+        return _aligned(grid)
 
 
 @dataclass
 class Report:
-    names: Sequence[str]
     notes: list[str] = field(default_factory=list)
-    rows: list[Row] = field(default_factory=list)
-    aims: list[Aim] = field(default_factory=list)
+    tables: list[Table] = field(default_factory=list)
 
-    def table(self) -> str:
-        """The report as a Markdown table, with notes above it, long reasons and the aims below."""
-        base, others = self.names[0], self.names[1:]
+    def text(self) -> str:
+        """Markdown: notes, tables, long reasons."""
         footnotes: list[str] = []
-        grid = [["measure", "unit", *self.names, *(f"{name} ÷ {base}" for name in others)]]
-        for row in self.rows:
-            cells = [_shown(row.cells.get(name, Cell()), footnotes) for name in self.names]
-            grid.append([row.measure, _unit(row), *cells, *(_ratio(row, name, base) for name in others)])
-        is_limited = any(cell.client_limited for row in self.rows for cell in row.cells.values())
-        notes = [f"- {note}" for note in (*self.notes, *([_LIMITED] if is_limited else []))]
+        tables = [line for table in self.tables for line in ("", *table.lines(footnotes))]
+        cells = [cell for table in self.tables for row in table.rows for cell in row.cells.values()]
+        limited = [_LIMITED] if any(cell.client_limited for cell in cells) else []
         below = [f"[{number}] {text}" for number, text in enumerate(footnotes, 1)]
-        return "\n".join([*notes, "", *_aligned(grid), *(["", *below] if below else []), *self._aims()])
-
-    def _aims(self) -> list[str]:
-        reached = {True: "yes", False: "no", None: "not measured"}
-        grid = [[aim.text, aim.shown, reached[aim.reached]] for aim in self.aims]
-        return ["", *_aligned([["aim", "this run", "reached"], *grid])] if grid else []
+        notes = [f"- {note}" for note in (*self.notes, *limited)]
+        return "\n".join([*notes, *tables, *(["", *below] if below else [])])
 
     def as_json(self) -> str:
         return json.dumps(asdict(self), indent=1, ensure_ascii=False)
@@ -122,7 +115,7 @@ def _shown(cell: Cell, footnotes: list[str]) -> str:
             text += f" of {cell.out_of}"
         return text + ("†" if cell.client_limited else "")
     if len(cell.reason) <= _SHORT:
-        return f"n/a ({cell.reason})" if cell.reason else "n/a"
+        return f"n/a ({cell.reason})" if cell.reason else ""
     if cell.reason not in footnotes:
         footnotes.append(cell.reason)
     return f"n/a [{footnotes.index(cell.reason) + 1}]"

@@ -9,13 +9,13 @@ from glovebox import Box, CommandHandle
 from glovebox.errors import CommandTimeout, CommandWaits
 
 SCRIPT = [
-    "git init -q demo && cd demo && git config user.name Ada && git config user.email ada@example.org",
-    'for n in 1 2 3; do git commit -q --allow-empty -m "step $n"; echo "committed step $n"; done',
-    "GIT_PAGER=less LESS= git log --format=%s",  # waits in a pager
+    "mkdir -p demo && cd demo",
+    "for n in 1 2 3; do echo step $n >> log.txt; echo did step $n; done",
+    "less log.txt",  # a pager waits for a key
     "q",
-    "read -p 'Delete the demo? [y/n] ' answer; echo \"the answer was $answer\"",  # waits for an answer
+    "read -p 'Delete the log? [y/n] ' answer; echo the answer was $answer",  # and this for an answer
     "y",
-    "exit_code_of_this_is=3; (exit $exit_code_of_this_is)",
+    "cat no-such-file",
 ]
 
 
@@ -30,8 +30,10 @@ def act(box: Box, text: str, waiting: CommandHandle | None) -> tuple[str, Comman
         if waiting is None:
             outcome = box.run(text, timeout=60, on_output=lambda piece: print(piece, end=""))
         else:
-            status = waiting.status()
-            waiting.keys(text) if status.state == "pager" else waiting.send(f"{text}\n")
+            if waiting.status().state == "pager":
+                waiting.keys(text)
+            else:
+                waiting.send(f"{text}\n")
             outcome = waiting.result(timeout=60)
     except CommandWaits as asked:
         return f"{asked.output}\n[{asked}]", asked.command
@@ -43,12 +45,12 @@ def act(box: Box, text: str, waiting: CommandHandle | None) -> tuple[str, Comman
 def main() -> None:
     observations: list[str] = []
     waiting: CommandHandle | None = None
-    with Box(notebook=False, browser=False) as box:
+    with Box() as box:
         for text in model(observations):
             print(f"\n>>> {text}")
             observation, waiting = act(box, text, waiting)
             observations.append(observation)
-            print(observation.splitlines()[-1])
+            print(f"\n{observation.splitlines()[-1]}")
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ READ = """
 import csv
 rows = [(int(row["year"]), int(row["visitors"])) for row in csv.DictReader(open("visitors.csv"))]
 growth = rows[-1][1] / rows[0][1]
-f"{growth:.1f}"
+round(growth, 1)
 """
 PLOT = """
 import matplotlib.pyplot as plt
@@ -25,7 +25,7 @@ plt.show()
 
 
 def main(directory: Path) -> None:
-    with Box(browser=False) as box:
+    with Box() as box:
         box.files.write("visitors.csv", TABLE)
         growth = box.notebook.run(READ, timeout=60).check().value
         print(f"The number of visitors has grown {growth} times.")

@@ -10,7 +10,7 @@ from glovebox import Box
 
 
 def main(port: int) -> None:
-    with Box(ports=[port], notebook=False, browser=False) as box:
+    with Box(ports=[port]) as box:
         box.files.write("site/index.html", "<h1>Hello from the box</h1>\n")
         with box.start(f"cd site && exec python3 -m http.server {port}") as server:
             server.wait_for_port(port)

@@ -25,7 +25,7 @@ def sample_project(directory: Path) -> Path:
 
 
 def main(project: Path, report_directory: Path) -> int:
-    with Box(notebook=False, browser=False) as box:
+    with Box() as box:
         path = box.files.upload(project)
         outcome = box.run(
             f"cd {path} && python3 -m pytest -q --junitxml=report.xml",

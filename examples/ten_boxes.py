@@ -15,7 +15,7 @@ pathlib.Path("primes.txt").write_text("\\n".join(map(str, primes)))
 
 async def work(part: int) -> int:
     """Count the primes of one range, in a box."""
-    async with AsyncBox(notebook=False, browser=False) as box:
+    async with AsyncBox() as box:
         await box.files.write("sieve.py", CODE)
         (await box.exec(["python3", "sieve.py", str(part * 1000)], timeout=120)).check()
         return len((await box.files.read_text("primes.txt")).split())

@@ -1,279 +1,177 @@
-"""MCP: how soon the tools of posted servers are there, and what a call costs."""
+"""MCP: how soon the tool of a posted server is there, and what a call of it costs."""
 
 from __future__ import annotations
 
+import json
+import sys
 import time
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from functools import partial
+from pathlib import Path
 from time import perf_counter
+from typing import Any
 
-from benchmarks.connection import Connection, Site, parsed
-from benchmarks.harness import GIVEN, NOT_OFFERED, OWN, Group, Measure, Results, Sizes, table
+from benchmarks.connection import Connection, Site, exchange, parsed
+from benchmarks.harness import OWN, REFERENCE, Group, Measure, Stage, choose
 from benchmarks.load import Outcome
-from benchmarks.peers import mcp
-from benchmarks.peers.mcp import TOOL, EventSession, HttpSession, Session, opened
-from benchmarks.peers.openhands import Box
+from benchmarks.peers import mcp_stdio
+from benchmarks.peers.openhands import fresh
 from benchmarks.peers.server import Peer, Server
-from benchmarks.processes import Failed, in_child, pss
-from benchmarks.report import Aim, below, none_wrong
+from benchmarks.processes import Failed, Wrong, in_child, pss
 
-SIZES = {
-    "starts": (5, 1),
-    # Of a server that takes long to start.
-    "slow_starts": (2, 1),
-    # Seconds before memory is measured, in which background work ends.
-    "settle": (2.0, 1.0),
-    "rounds": (5, 2),
-    # In each round: whole operations, calls in a session that stays open, and many calls at once.
-    "operations": (40, 10),
-    "calls": (200, 20),
-    "crowds": (5, 2),
-    # Seconds to wait for a list of tools while servers hang.
-    "patience": (30.0, 2.0),
-}
-_ROWS = """
-s ↓ | first list posted to tools/list answered ({runs}) | first.ready:median
-s ↓ | the same and the start to first `/alive` answer together ({runs}) | first.total:median
-s ↓ | a further list, with one new server, posted to tools/list answered | further:median
-MB ↓ | memory before any list / after a first call, all processes (PSS) \
- | first.before:median first.after:median
-MB ↓ | what the first list and a call add to the memory (PSS) | first.added:median
-ms ↓ | connect, initialize, tools/list, disconnect; p50 / p95 | list:p50 list:p95
-ms ↓ | connect, initialize, tools/call, disconnect; p50 / p95 | operation:p50 operation:p95
-ms ↓ | a call in a session that stays open; p50 / p95 | call:p50 call:p95
-calls/s ↑ | 32 calls at once in one session | crowd:rate
-ms ↓ | connect, initialize, tools/call, disconnect over streamable HTTP; p50 / p95 \
- | http_operation:p50 http_operation:p95 | not offered
-ms ↓ | a call in a session that stays open, streamable HTTP; p50 / p95 \
- | http_call:p50 http_call:p95 | not offered
-ms ↓ | a call by `call_tool_mcp` of `/execute_action`; p50 / p95 | action:p50 action:p95 | not offered
-ms ↓ | a call in a session that stays open, {hanging}; p50 / p95 \
- | hanging_call:p50 hanging_call:p95 | not asked
-ms ↓ | connect, initialize, tools/call, disconnect, {hanging}; p50 / p95 \
- | hanging_operation:p50 hanging_operation:p95 | not asked
-s ↓ | tools/list {hanging} | hanging_list:last | not asked
+_FIRST_ROWS = """
+s ↓ | first list posted to tools/list answered ({runs}) | ready:median
+s ↓ | the same and the start to first `/alive` answer together ({runs}) | total:median
+MB ↓ | memory before any list / after a first call, all processes (PSS) | before:median after:median
+MB ↓ | what the first list and a call add to the memory (PSS) | added:median
 """
-#: Calls of one client that are under way at the same time.
-AT_ONCE = 32
-_HANG = "while two other servers of the list hang"
-_ONE = {"one": "echo"}
-_HANGING = {"good": "echo", "mute": "mute", "stuck": "stuck"}
-_GOOD = mcp.public_name("good", _HANGING)
-
-#: From a site, a word for this round and a number: so many conversations.
-Work = Callable[[Site, str, int], Outcome]
+_WHOLE_ROW = "ms ↓ | connect, initialize, tools/call, disconnect; p50 / p95 | :p50 :p95"
+_CALL_ROW = "ms ↓ | a call in a session that stays open; p50 / p95 | :p50 :p95"
+TOOL = "echo"
+_CLIENT = {"name": "benchmark", "version": "1"}
+_HELLO = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": _CLIENT}
 
 
-def listings(site: Site, word: str, count: int) -> Outcome:
-
-    def listed(text: str) -> str:
-        with opened(EventSession(site)) as session:
-            return text if session.tool_names() == [TOOL] else "other tools"
-
-    return _one_by_one(listed, word, count)
-
-
-def operations(kind: type[Session], tool: str, site: Site, word: str, count: int) -> Outcome:
-    """Connect, initialize, call, disconnect: as the contract's client does it for every call."""
-
-    def called(text: str) -> str:
-        with opened(kind(site)) as session:
-            return session.call(tool, text)
-
-    return _one_by_one(called, word, count)
+def stages(quick: bool) -> list[Stage]:
+    n = choose(quick)
+    first = Measure("first", partial(first_list, n(2.0, 1.0)), _FIRST_ROWS, n(5, 1), seconds=45)
+    repeated = [
+        Measure("operation", partial(operations, n(40, 10)), _WHOLE_ROW, n(5, 2)),
+        Measure("call", partial(calls, n(200, 20)), _CALL_ROW, n(5, 2)),
+    ]
+    return [Stage(nullcontext, [first]), Stage(with_tool, repeated)]
 
 
-def calls(kind: type[Session], tool: str, site: Site, word: str, count: int) -> Outcome:
-    with opened(kind(site)) as session:
-        return _one_by_one(lambda text: session.call(tool, text), word, count)
+class Session:
+    """A client over server-sent events: one raw connection for answers, another for requests."""
 
-
-def crowds(site: Site, word: str, count: int) -> Outcome:
-    """Many calls at once in one session, the next ones when all are answered."""
-    outcome = Outcome()
-    with opened(EventSession(site)) as session:
-        session.connect(AT_ONCE)
-        for turn in range(count):
-            texts = [f"{word} {turn} {number}" for number in range(AT_ONCE)]
-            params = [{"name": TOOL, "arguments": {"text": text}} for text in texts]
-            began = perf_counter()
-            try:
-                answers = session.exchange(session.numbered([("tools/call", one) for one in params]))
-            except Failed as problem:
-                outcome.add(Outcome(unanswered=AT_ONCE, example=str(problem)))
-                break
-            outcome.seconds += (took := perf_counter() - began)
-            for text, answer in zip(texts, answers, strict=True):
-                _judge(outcome, text, mcp.result_text(answer.get("result", answer)), took)
-    return outcome
-
-
-def actions(site: Site, word: str, count: int) -> Outcome:
-    """Have the box call the tool, by the action `call_tool_mcp`, over one connection."""
-
-    def called(text: str) -> str:
-        action = {"action": "call_tool_mcp", "args": {"name": TOOL, "arguments": {"text": text}}}
-        connection.send(site.post("/execute_action", {"action": action}))
-        match parsed(connection.body(connection.head())):
-            case {"observation": "mcp", "content": str(content)}:
-                return mcp.result_text(parsed(content.encode()))
-            case other:
-                return str(other)
-
-    with Connection(site.address) as connection:
-        return _one_by_one(called, word, count)
-
-
-def _one_by_one(ask: Callable[[str], str], word: str, count: int) -> Outcome:
-    """Send another text each time; only the same text is a right answer."""
-    outcome = Outcome()
-    for turn in range(count):
-        text, began = f"{word} {turn}", perf_counter()
+    def __init__(self, site: Site) -> None:
+        self.site, self.number = site, 0
+        self._answers, self._requests = Connection(site.address), Connection(site.address)
         try:
-            answer = ask(text)
-        except Failed as problem:
-            outcome.add(Outcome(unanswered=1, example=str(problem)))
-            break  # the next would fail in the same way, or take as long
-        outcome.seconds += (took := perf_counter() - began)
-        _judge(outcome, text, answer, took)
-    return outcome
+            self._events = self._answers.stream(site.head("GET", "/mcp/sse", more=_lines(site)))
+            name, path = next(self._events, ("nothing", b""))
+            if name != "endpoint":
+                raise Failed(f"{name} {path[:200]!r} instead of where to post")
+            self._path = path.decode()
+            self.request("initialize", _HELLO)
+            self._send({"jsonrpc": "2.0", "method": "notifications/initialized"})
+        except Failed:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        self._answers.close()
+        self._requests.close()
+
+    def _send(self, message: object) -> None:
+        status, body = self._requests.ask(self.site.post(self._path, message, _lines(self.site)))
+        if status != 202:
+            raise Failed(f"a message was not accepted: HTTP {status} {body[:200]!r}")
+
+    def request(self, method: str, params: object) -> Any:
+        self.number += 1
+        self._send({"jsonrpc": "2.0", "method": method, "params": params, "id": self.number})
+        for _, data in self._events:
+            match parsed(data):
+                case {"id": self.number, "result": result}:
+                    return result
+                case {"id": self.number, **rest}:
+                    raise Failed(f"an error instead of a result: {rest!r:.200}")
+        raise Failed("the stream of events ended")
+
+    def call(self, text: str, tool: str = TOOL) -> None:
+        """Only the same text is a right answer."""
+        match self.request("tools/call", {"name": tool, "arguments": {"text": text}}):
+            case {"content": [{"type": "text", "text": answer}]} if answer == text:
+                return
+            case other:
+                raise Wrong(f"{json.dumps(other)[:200]} instead of {text!r}")
 
 
-def _judge(outcome: Outcome, text: str, answer: str, took: float) -> None:
-    example = f"{answer[:200]!r} instead of {text!r}"
-    outcome.add(Outcome([1000 * took]) if answer == text else Outcome(wrong=1, example=example))
+def _lines(site: Site) -> str:
+    """Header lines with the key in the other way that MCP asks for."""
+    return f"Authorization: Bearer {site.key}\r\nAccept: application/json, text/event-stream\r\n"
 
 
-#: By series: the work, and the size that says how often in each round. Only the box offers all.
-_COMMON: dict[str, tuple[Work, str]] = {
-    "list": (listings, "operations"),
-    "operation": (partial(operations, EventSession, TOOL), "operations"),
-    "call": (partial(calls, EventSession, TOOL), "calls"),
-    "crowd": (crowds, "crowds"),
-}
-_KINDS: dict[str, tuple[Work, str]] = {
-    **_COMMON,
-    "http_operation": (partial(operations, HttpSession, TOOL), "operations"),
-    "http_call": (partial(calls, HttpSession, TOOL), "calls"),
-    "action": (actions, "calls"),
-}
-_HANGING_KINDS: dict[str, tuple[Work, str]] = {
-    "hanging_call": (partial(calls, EventSession, _GOOD), "calls"),
-    "hanging_operation": (partial(operations, EventSession, _GOOD), "operations"),
-}
-_ALL = (*_KINDS, *_HANGING_KINDS)
-
-
-def measures(size: Sizes) -> list[Measure]:
-    wrong = " ".join(f"{series}:wrong" for series in _ALL)
-    return [*table(_ROWS, "mcp: ", hanging=_HANG), Measure("mcp: wrong or missing answers", "", wrong)]
-
-
-def run(results: Results, peers: Sequence[Peer]) -> None:
-    size = results.size
-    for peer in peers:
-        if not peer.has_mcp or peer.given_url:
-            results.excuse(peer.name, GIVEN if peer.given_url else NOT_OFFERED)
-    with ExitStack() as stack:
-        servers = measure_first_lists(results, peers, stack)
-        for turn in range(size.rounds):
-            for series in _KINDS:
-                for _, server in results.turns(1, servers):
-                    if server.name == OWN or series in _COMMON:
-                        with results.excusing(server.name):
-                            converse(results, server, series, *_KINDS[series], turn)
-        # After the rounds: a server that takes no second list may be the worse for it.
-        measure_further_lists(results, servers)
-        for server in servers:
-            if isinstance(server, Box) and not results.reason(OWN):
-                _measure_hanging(results, server)
-
-
-def converse(results: Results, server: Server, series: str, work: Work, often: str, turn: int = 0) -> None:
-    """So many conversations as the sizes say, in a process of their own."""
-    count = getattr(results.size, often)
-    results.take(server.name, series, in_child(partial(work, server.site, f"{series} {turn}", count), 180))
-
-
-def measure_first_lists(results: Results, peers: Sequence[Peer], stack: ExitStack) -> list[Server]:
-    """Start each several times, in turns; the last ones stay, and have their list."""
-    size, servers = results.size, []
-    for turn, peer in results.turns(size.starts, peers):
-        left = size.starts - turn
-        if peer.name != OWN and left > size.slow_starts:
-            continue
-        with results.excusing(peer.name), ExitStack() as end:
-            server = end.enter_context(peer.start())
-            _measure_first_list(results, server)
-            if left == 1:
-                servers.append(server)
-                stack.push(end.pop_all())
-    return servers
-
-
-def _measure_first_list(results: Results, server: Server) -> None:
-    alive = server.wait_alive()
-    time.sleep(results.size.settle)
-    before = pss(server.processes())
-    ready = mcp.time_to_tools(server.site, _ONE)
-    with opened(EventSession(server.site)) as session:
-        answer = session.call(TOOL, "first")
-        time.sleep(results.size.settle)
-        after = pss(server.processes())
-    if answer != "first":
-        raise Failed(f"a first call was answered {answer[:200]!r}")
-    results.add_all(server.name, "first", ready=ready, total=alive + ready)
-    results.add_all(server.name, "first", before=before, after=after, added=after - before)
-
-
-def measure_further_lists(results: Results, servers: Sequence[Server]) -> None:
-    for turn, server in results.turns(results.size.rounds, servers, "further"):
-        with results.excusing(server.name, "further"):
-            took = mcp.time_to_tools(server.site, {**_ONE, f"more{turn}": "echo"})
-            results.add(server.name, "further", took)
-
-
-def _measure_hanging(results: Results, box: Box) -> None:
-    """The good server of a list in which one never answers, and another is stuck in a call."""
-    mcp.post_servers(box.site, _HANGING)
-    give_up = time.monotonic() + 30
-    while True:
-        states = {one["name"]: one["state"] for one in box.get("/mcp/servers")["servers"]}
-        if states.get("good") == states.get("stuck") == "ready":
-            break
-        if time.monotonic() > give_up:
-            raise Failed(f"MCP servers not ready within 30 s: {states}")
-        time.sleep(0.01)
-    with opened(EventSession(box.site)) as stuck:
-        params = {"name": mcp.public_name("stuck", _HANGING), "arguments": {"text": "never answered"}}
-        stuck.send(stuck.numbered([("tools/call", params)]))
-        for series, (work, often) in _HANGING_KINDS.items():
-            converse(results, box, series, work, often)
-    with results.excusing(OWN, "hanging_list", optional=True):
-        results.add(OWN, "hanging_list", _list_while_hanging(box.site, results.size.patience))
-
-
-def _list_while_hanging(site: Site, limit: float) -> float:
-    began = perf_counter()
+@contextmanager
+def session_with(site: Site) -> Iterator[Session]:
+    session = Session(site)
     try:
-        with opened(EventSession(site, limit)) as session:
-            names = session.tool_names()
-    except Failed as problem:
-        is_late = perf_counter() - began >= limit
-        raise Failed(f"not within {limit:.0f} s" if is_late else str(problem)) from problem
-    if _GOOD not in names:
-        raise Failed(f"only {', '.join(names) or 'none'}")
+        yield session
+    finally:
+        session.close()
+
+
+def time_to_tools(site: Site, kind: str = TOOL) -> float:
+    """Post a list with one server over standard streams: the seconds until its tool is listed."""
+    program = {
+        "command": sys.executable,
+        "args": ["-I", "-S", str(Path(mcp_stdio.__file__)), kind],
+        "env": {},
+    }
+    began = perf_counter()
+    raw = site.post("/update_mcp_server", [{"name": "one", **program}], _lines(site))
+    status, body = exchange(site.address, raw)
+    if status != 200:
+        raise Failed(f"a list of MCP servers was not taken: HTTP {status} {body[:200]!r}")
+    with session_with(site) as session:
+        tools = session.request("tools/list", {})["tools"]
+    if [tool["name"] for tool in tools] != [TOOL]:
+        raise Failed(f"other tools: {tools!r:.200}")
     return perf_counter() - began
 
 
-def aims(results: Results) -> list[Aim]:
-    alone, beside = results.figure("call:p50"), results.figure("hanging_call:p50")
-    ratio = beside / alone if alone and beside else None
-    return [
-        below(f"a call {_HANG}, p50", ratio, 2, "times one without them"),
-        none_wrong("MCP: no answer wrong or missing", results.wrong(*_ALL)),
-    ]
+def first_list(settle: float, peer: Peer, turn: int) -> dict[str, float]:
+    with peer.start() as server:
+        alive = server.wait_alive()
+        time.sleep(settle)
+        before = pss(server.processes())
+        ready = time_to_tools(server.site)
+        with session_with(server.site) as session:
+            session.call("first")
+            time.sleep(settle)
+            after = pss(server.processes())
+    return {"ready": ready, "total": alive + ready, "before": before, "after": after, "added": after - before}
 
 
-GROUP = Group(SIZES, measures, run, aims)
+@contextmanager
+def with_tool(peer: Peer) -> Iterator[Server]:
+    with fresh(peer) as server:
+        time_to_tools(server.site)
+        yield server
+
+
+def operations(count: int, server: Server, turn: int) -> Outcome:
+    """As the contract's client does it for every call."""
+
+    def ask(text: str) -> None:
+        with session_with(server.site) as session:
+            session.call(text)
+
+    return in_child(partial(_one_by_one, ask, turn, count), 180)
+
+
+def calls(count: int, server: Server, turn: int) -> Outcome:
+    def work() -> Outcome:
+        with session_with(server.site) as session:
+            return _one_by_one(session.call, turn, count)
+
+    return in_child(work, 180)
+
+
+def _one_by_one(ask: Callable[[str], object], turn: int, count: int) -> Outcome:
+    """Another text each time."""
+    outcome = Outcome()
+    for number in range(count):
+        began = perf_counter()
+        try:
+            ask(f"turn {turn} {number}")
+            outcome.values.append(1000 * (perf_counter() - began))
+        except Wrong as problem:
+            outcome.add(Outcome(wrong=1, example=str(problem)))
+    return outcome
+
+
+GROUP = Group("mcp", (OWN, REFERENCE), stages)

@@ -1,21 +1,17 @@
-"""BrowserGym in a process of its own, used as the server of OpenHands uses it.
-
-Times are taken here, so what OpenHands spends on sending an observation through its pipe, on the file of the
-screenshot, on JSON and on HTTP is not counted.
-"""
+"""BrowserGym in a process of its own, used as the server of OpenHands uses it. Times are taken here."""
 
 from __future__ import annotations
 
 import base64
-import functools
 import importlib
 import io
-import json
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from multiprocessing.connection import Connection
 from typing import Any
 
+from benchmarks.processes import default_signals
 from glovebox.box.browser.worker.page.text import html_text
 
 #: What a picture in an answer begins with.
@@ -33,25 +29,19 @@ class Page:
     error: str
     #: How many of the two pictures are there: of the page, and of the page with its marks.
     pictures: int
-    #: Of the answer as JSON, in bytes.
-    size: int
 
 
 class Environment:
     """The environment, and its observations as OpenHands renders them.
 
-    Plain means: without the pauses between actions for people who watch, and without the chat's own browser.
+    Without the pauses between actions for people who watch, and without the chat's own browser.
     """
 
-    def __init__(self, chromium: str, downloads: str, is_plain: bool) -> None:
+    def __init__(self, chromium: str, downloads: str) -> None:
         self._obs = importlib.import_module("browsergym.utils.obs")
         self._image = importlib.import_module("PIL.Image")
-        if is_plain:
-            core: Any = importlib.import_module("browsergym.core.env")
-            core.Chat = _NoChat
-        else:  # the chat's window has to use this Chromium, too, and has no option for it
-            kind = importlib.import_module("playwright.sync_api").BrowserType
-            kind.launch = functools.partialmethod(kind.launch, executable_path=chromium)
+        core: Any = importlib.import_module("browsergym.core.env")
+        core.Chat = _NoChat
         self._env = importlib.import_module("gymnasium").make(
             "browsergym/openended",
             task_kwargs={"start_url": "about:blank", "goal": "PLACEHOLDER_GOAL"},
@@ -60,7 +50,7 @@ class Environment:
             disable_env_checker=True,
             tags_to_mark="all",
             timeout=100000,
-            slow_mo=0 if is_plain else None,
+            slow_mo=0,
             pw_context_kwargs={"accept_downloads": True},
             pw_chromium_kwargs={"executable_path": chromium, "downloads_path": downloads},
         )
@@ -72,12 +62,11 @@ class Environment:
         seen = self._env.step(actions)[0] if actions else self._env.unwrapped._get_obs()
         html_text(self._obs.flatten_dom_to_str(seen["dom_object"]))
         marks = self._obs.overlay_som(seen["screenshot"], seen["extra_element_properties"])
-        pictures = {"set_of_marks": self._png(marks), "screenshot": self._png(seen["screenshot"])}
+        pictures = [self._png(picture) for picture in (marks, seen["screenshot"])]
         text = self._text(seen)
         took = 1000 * (time.perf_counter() - began)
-        found = sum(picture.startswith(PICTURE) for picture in pictures.values())
-        size = len(_json(seen, text, pictures))
-        return Page(took, seen["url"], text, seen["last_action_error"], found, size)
+        found = sum(picture.startswith(PICTURE) for picture in pictures)
+        return Page(took, seen["url"], text, seen["last_action_error"], found)
 
     def _png(self, pixels: Any) -> str:
         image = self._image.fromarray(pixels)
@@ -119,15 +108,16 @@ class _NoChat:
         """Nothing was opened."""
 
 
-def _json(seen: Mapping[str, Any], text: str, pictures: Mapping[str, str]) -> str:
-    """The answer, with the fields that grow with the page."""
-    same = ("url", "focused_element_bid")
-    extras = {
-        **{name: seen[name] for name in same},
-        "open_pages_urls": list(seen["open_pages_urls"]),
-        "active_page_index": seen["active_page_index"].item(),
-        "last_browser_action": seen["last_action"],
-        "last_browser_action_error": seen["last_action_error"],
-        **pictures,
-    }
-    return json.dumps({"observation": "browse", "content": text, "extras": extras})
+def serve(pipe: Connection, chromium: str, downloads: str) -> None:
+    """In a process of its own: a page for each string of actions; a text is the error that ends it."""
+    default_signals()
+    try:
+        environment = Environment(chromium, downloads)
+        pipe.send(None)
+        while (actions := pipe.recv()) is not None:
+            pipe.send(environment.step(actions))
+        environment.close()
+    except EOFError:  # the benchmark is gone
+        pass
+    except Exception as error:  # noqa: BLE001 - whatever it is, the benchmark reports it
+        pipe.send(f"{type(error).__name__}: {error}"[:300])

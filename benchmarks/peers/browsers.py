@@ -4,29 +4,26 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
-from functools import partial
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from importlib import metadata
-from pathlib import Path
+from multiprocessing import get_context
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import psutil
 
 from benchmarks.connection import parsed
 from benchmarks.harness import OWN
-from benchmarks.peers.browsergym import PICTURE, Page
-from benchmarks.peers.library import Worker
+from benchmarks.peers.browsergym import PICTURE, Page, serve
 from benchmarks.peers.openhands import Box, fresh_box
-from benchmarks.processes import Failed
+from benchmarks.processes import Failed, Unavailable, end
 from glovebox.box.browser.chromium import find_chromium
 from glovebox.errors import BrowserError
 
-GYM = "BrowserGym"
-#: As kind to it as possible: without pauses and chat.
-PLAIN = "plain"
-#: With its pauses and its chat.
-AS_OPENHANDS = "as_openhands"
 _LIMIT = 150.0
+_FORK = get_context("fork")
 #: BrowserGym shows all of a page, so the box has to.
 _WHOLE_TREE = "browser.tree_limit=10000000"
 
@@ -35,21 +32,22 @@ def chromium() -> str:
     try:
         found = find_chromium(os.environ.get("GLOVEBOX_CHROMIUM", ""), os.environ.get("PATH", os.defpath))
     except BrowserError as error:
-        raise Failed(str(error)) from error
+        raise Unavailable(str(error)) from error
     if not found:
-        raise Failed("no Chromium on the path")
+        raise Unavailable("no Chromium on the path")
     return found
 
 
 class BoxBrowser:
     """The browser of a box."""
 
-    name, variant = OWN, PLAIN
-
     def __init__(self, box: Box) -> None:
-        self._box, self.processes = box, box.processes
+        self._box = box
         #: When its start begins: the first request, for BrowserGym the process.
         self.began = time.perf_counter()
+
+    def processes(self) -> set[psutil.Process]:
+        return self._box.processes()
 
     def step(self, actions: str) -> Page:
         action = {"action": "browse_interactive", "args": {"browser_actions": actions}}
@@ -69,60 +67,87 @@ def page_in(status: int, body: bytes, milliseconds: float) -> Page:
         extras = answer["extras"]
         pictures = sum(extras[name].startswith(PICTURE) for name in ("screenshot", "set_of_marks"))
         error = extras["last_browser_action_error"]
-        return Page(milliseconds, extras["url"], answer["content"], error, pictures, len(body))
+        return Page(milliseconds, extras["url"], answer["content"], error, pictures)
     except (KeyError, TypeError, AttributeError) as error:
         raise Failed(f"no page: HTTP {status} {body[:200].decode(errors='replace')}") from error
 
 
-@contextmanager
-def open_box() -> Iterator[BoxBrowser]:
-    """A box that serves and has its shell; Chromium starts with the first step."""
-    flags = ("--enable-browser", "--chromium", chromium(), "--plugin-options", _WHOLE_TREE)
-    with fresh_box(*flags) as box:
-        yield BoxBrowser(box)
-
-
-class Gym(Worker):
+class GymBrowser:
     """BrowserGym in a process of its own."""
 
-    def __init__(self, variant: str) -> None:
-        self.variant = variant
-        super().__init__(GYM, Path(sys.executable), "benchmarks.peers.browsergym", "Environment")
-        self.began = self.started
+    def __init__(self, program: str, downloads: str) -> None:
+        self.began = time.perf_counter()
+        self._pipe, there = _FORK.Pipe()
+        self._child = _FORK.Process(target=serve, args=(there, program, downloads))
+        self._child.start()
+        there.close()
+        self._receive("did not start: ")
+
+    def processes(self) -> set[psutil.Process]:
+        process = psutil.Process(self._child.pid)
+        return {process, *process.children(recursive=True)}
 
     def step(self, actions: str) -> Page:
-        page = self.ask("step", actions, limit=_LIMIT)
-        assert isinstance(page, Page)
+        self._pipe.send(actions)
+        page: Page = self._receive()
         return page
 
     def observe(self) -> Page:
         return self.step("")  # without a step, and so without its wait
 
+    def _receive(self, prefix: str = "") -> Any:
+        try:
+            if not self._pipe.poll(_LIMIT):
+                raise EOFError
+            answer = self._pipe.recv()
+        except EOFError:
+            answer = "no answer"
+        if isinstance(answer, str):
+            self.close()
+            raise Failed(prefix + answer)
+        return answer
+
+    def close(self) -> None:
+        left = self.processes() if self._child.is_alive() else set()
+        with suppress(OSError):  # it has ended
+            self._pipe.send(None)
+        self._child.join(20)
+        end(left)
+        self._child.join()
+
+
+class Gym:
+    """The library that OpenHands drives its browser with."""
+
+    name = "BrowserGym"
+
+    def install(self) -> None:
+        """Raises Unavailable if it is not installed, or there is no Chromium."""
+        self.version()
+
+    def version(self) -> str:
+        try:
+            versions = [metadata.version(name) for name in ("browsergym-core", "playwright")]
+        except metadata.PackageNotFoundError as error:
+            raise Unavailable(f"{error.name} is not installed") from error
+        shown = subprocess.run([chromium(), "--version"], capture_output=True, text=True).stdout.strip()
+        return f"BrowserGym {versions[0]}, Playwright {versions[1]}, {shown}"
+
+
+Browser = BoxBrowser | GymBrowser
+
 
 @contextmanager
-def open_gym(variant: str, program: str = "") -> Iterator[Gym]:
-    """BrowserGym, ready for its first step. Raises Failed if it is not installed or does not start."""
-    gym_version()
-    with Gym(variant) as gym:
-        gym.wait_ready(program or chromium(), str(gym.folder / "downloads"), variant == PLAIN)
-        yield gym
-
-
-def gym_version() -> str:
-    """What is measured. Raises Failed if it is not installed, or there is no Chromium."""
-    try:
-        versions = [metadata.version(name) for name in ("browsergym-core", "playwright")]
-    except metadata.PackageNotFoundError as error:
-        raise Failed(f"{error.name} is not installed") from error
-    shown = subprocess.run([chromium(), "--version"], capture_output=True, text=True).stdout.strip()
-    return f"BrowserGym {versions[0]}, Playwright {versions[1]}, {shown}"
-
-
-Browser = BoxBrowser | Gym
-#: How each is opened, in the order of their turns; by its name and variant.
-Openers = Mapping[tuple[str, str], Callable[[], AbstractContextManager[Browser]]]
-OPENERS: Openers = {
-    (OWN, PLAIN): open_box,
-    (GYM, PLAIN): partial(open_gym, PLAIN),
-    (GYM, AS_OPENHANDS): partial(open_gym, AS_OPENHANDS),
-}
+def opened_browser(peer: Any, program: str = "") -> Iterator[Browser]:
+    """Ready for its first step; the Chromium of a box starts with that."""
+    if peer.name == OWN:
+        flags = ("--enable-browser", "--chromium", program or chromium(), "--plugin-options", _WHOLE_TREE)
+        with fresh_box(*flags) as box:
+            yield BoxBrowser(box)
+    else:
+        with TemporaryDirectory(prefix="glovebox-bench-") as downloads:
+            gym = GymBrowser(program or chromium(), downloads)
+            try:
+                yield gym
+            finally:
+                gym.close()

@@ -1,7 +1,7 @@
 """An MCP server over standard streams that does as little as possible, with the standard library alone.
 
-Its one argument: `echo` answers everything, `mute` nothing at all, and `stuck` everything but calls. For
-tests of the measures, `wrong` answers calls with another text, and `renamed` has a tool of another name.
+Its one argument: `echo`; for tests of the measures, `wrong` answers calls with another text, and `renamed`
+has a tool of another name.
 """
 
 from __future__ import annotations
@@ -20,8 +20,6 @@ def answer(message: dict[str, Any], kind: str) -> dict[str, Any]:
         case "initialize":
             about = {"capabilities": {"tools": {}}, "serverInfo": {"name": "echo", "version": "1"}}
             return {"result": {"protocolVersion": params["protocolVersion"], **about}}
-        case "ping":
-            return {"result": {}}
         case "tools/list":
             return {"result": {"tools": [{**_TOOL, "name": "other"} if kind == "renamed" else _TOOL]}}
         case "tools/call":
@@ -33,8 +31,7 @@ def answer(message: dict[str, Any], kind: str) -> dict[str, Any]:
 def serve(kind: str) -> None:
     for line in sys.stdin.buffer:
         message = json.loads(line)
-        is_silent = kind == "mute" or (kind == "stuck" and message.get("method") == "tools/call")
-        if not is_silent and "id" in message and "method" in message:
+        if "id" in message and "method" in message:
             reply = {"jsonrpc": "2.0", "id": message["id"], **answer(message, kind)}
             sys.stdout.buffer.write(json.dumps(reply).encode() + b"\n")
             sys.stdout.buffer.flush()

@@ -7,7 +7,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -28,7 +28,7 @@ from benchmarks.peers.server import (
     install_package,
     package_version,
 )
-from benchmarks.processes import Failed
+from benchmarks.processes import Failed, Unavailable
 
 REFERENCE_VERSION = "0.62.0"
 #: What a server is started with that is to run cells; with all plugins of a box that can be chosen by name.
@@ -43,21 +43,6 @@ _QUERIES: Mapping[str, tuple[str, Mapping[str, str], Callable[[Any], bool]]] = {
         "read",
         {"path": "read.txt", "impl_source": "oh_aci"},
         lambda a: a["observation"] == "read" and _VIEW in a["content"],
-    ),
-    "glob": (
-        "glob",
-        {"path": "list", "pattern": "**/*.py"},
-        lambda a: a["extras"]["total"] == len(a["extras"]["matches"]) == 100,
-    ),
-    "grep": (
-        "grep",
-        {"path": "list", "pattern": "^value = 37$"},
-        lambda a: [match["path"][-8:] for match in a["extras"]["matches"]] == ["d3/m7.py"],
-    ),
-    "stat": (
-        "stat",
-        {"path": "read.txt"},
-        lambda a: (a["extras"]["type"], a["extras"]["size"]) == ("file", len(READ_TEXT)),
     ),
 }
 
@@ -112,22 +97,13 @@ class OpenHandsApi(Api):
                 return [self.echo(word) for word in words]
             case "static":
                 return [self.echo(word, is_static=True) for word in words]
-            case "mkdir":
-                path = {"path": f"{self.site.folder}/new{client}"}
-                make = self._action("mkdir", path, lambda a: a["extras"]["created"] is True)
-                return [make, self._delete(client, missing_ok=False)]
             case "ipython":
                 return [self.cell(f"print({number})", number) for number in numbers]
         action, args, check = _QUERIES[name]
         return [self._action(action, {**args, "path": f"{self.site.folder}/{args['path']}"}, check)]
 
     def prepare(self, name: str, client: int) -> Sequence[Request]:
-        match name:
-            case "edit":
-                return [self._write(f"edit{client}.txt", _EDITED)]
-            case "mkdir":
-                return [self._delete(client, missing_ok=True)]
-        return ()
+        return [self._write(f"edit{client}.txt", _EDITED)] if name == "edit" else ()
 
     def _action(
         self, name: str, args: Mapping[str, object], check: Callable[[Any], bool], **more: float
@@ -154,25 +130,26 @@ class OpenHandsApi(Api):
 
         return self._action("edit", args, is_right)
 
-    def _delete(self, client: int, *, missing_ok: bool) -> Request:
-        args = {"path": f"{self.site.folder}/new{client}", "missing_ok": missing_ok}
 
+class GloveboxApi(OpenHandsApi):
+    """What only the box offers: programs without a shell."""
+
+    def execute(self, number: int) -> Request:
         def is_right(answer: Any) -> bool:
-            return answer["observation"] == "delete" and (missing_ok or answer["extras"]["removed"] == 1)
+            return bool(answer["process"]["exit_code"] == 0 and not answer["stdout"] + answer["stderr"])
 
-        return self._action("delete", args, is_right)
+        return self.post("/exec", {"argv": ["true"], "tag": str(number)}, is_right)
 
 
 class Glovebox(Peer):
     """The box of this project, from the environment the benchmark runs in."""
 
     name = OWN
-    api = OpenHandsApi
-    has_cells = has_mcp = True
+    api = GloveboxApi
     folder = Path(sys.prefix)
 
-    def __init__(self, *flags: str) -> None:
-        self._program, self._flags = self.folder / "bin" / "glovebox", flags
+    def __init__(self, *flags: str, bashrc: str = "") -> None:
+        self._program, self._flags, self._bashrc = self.folder / "bin" / "glovebox", flags, bashrc
 
     def install(self) -> None:
         if not self._program.exists():
@@ -186,6 +163,8 @@ class Glovebox(Peer):
         return [*plain, *self._flags]
 
     def environment(self, home: Path, key: str) -> Mapping[str, str]:
+        home.mkdir()
+        (home / ".bashrc").write_text(self._bashrc)
         return {"SESSION_API_KEY": key}
 
     def start(self) -> Box:
@@ -217,11 +196,11 @@ class Box(Server):
 
 
 @contextmanager
-def fresh_box(*flags: str) -> Iterator[Box]:
+def fresh_box(*flags: str, bashrc: str = "") -> Iterator[Box]:
     """A box that was just started, with its first shell, and has run nothing. Failed: it does not start."""
-    with Glovebox(*flags).start() as box:
+    with Glovebox(*flags, bashrc=bashrc).start() as box:
         box.wait_alive()
-        give_up = time.monotonic() + 10
+        give_up = time.monotonic() + 30
         while box.get("/sessions/main")["pid"] is None:  # it answers before its shell is ready
             if time.monotonic() > give_up:
                 raise Failed("the box has no shell")
@@ -229,27 +208,26 @@ def fresh_box(*flags: str) -> Iterator[Box]:
         yield box
 
 
+def fresh(peer: Peer, *flags: str) -> AbstractContextManager[Server]:
+    """A fresh box with these flags; of another peer its server as it is."""
+    return fresh_box(*flags) if peer.name == OWN else peer.running()
+
+
 class Reference(Peer):
     """The action execution server of OpenHands, with or without its IPython plugin, without its browser."""
 
     name = REFERENCE
     api = OpenHandsApi
-    has_cells = has_mcp = True
 
-    def __init__(self, *, is_bare: bool = False, url: str = "", key: str = "") -> None:
-        self.is_bare, self.given_url, self.given_key = is_bare, url, key
-        self.folder = cache_folder() / "openhands"
+    def __init__(self, *, is_bare: bool = False) -> None:
+        self.is_bare, self.folder = is_bare, cache_folder() / "openhands"
 
     def install(self) -> None:
-        if self.given_url:
-            return
         if shutil.which("tmux") is None:
-            raise Failed("tmux is missing")
+            raise Unavailable("tmux is missing")
         install_package(self.folder, find_python_312, f"openhands-ai=={REFERENCE_VERSION}")
 
     def version(self) -> str:
-        if self.given_url:
-            return f"at {self.given_url}"
         version = package_version(self.python, "openhands-ai")
         kind = "without plugins" if self.is_bare else "with agent_skills and jupyter"
         return f"OpenHands {version}, {kind}, listening on all interfaces while it is measured"

@@ -7,18 +7,17 @@ import shutil
 import subprocess
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import psutil
 
 from benchmarks.connection import Site, exchange
-from benchmarks.harness import Results, say
+from benchmarks.harness import say
 from benchmarks.load import Request, json_check
-from benchmarks.processes import Failed, NotOffered, Program, free_port, living
+from benchmarks.processes import Failed, Program, Unavailable, free_port, living
 
 HERE = Path(__file__).resolve().parent.parent
 #: A small file of the measures, and the entries of the folder `list`.
@@ -31,17 +30,7 @@ def cache_folder() -> Path:
 
 
 class Api:
-    """The requests of one kind of server, with checks of their answers. What it lacks raises NotOffered.
-
-    alive()                         is the server ready?
-    command(text)                   run this in the shell; any orderly end is right
-    echo(text, session)             print this in a shell: the main one, or a named one
-    session(name)                   open another shell
-    cell(code, shown, timeout)      run this in the kernel; only exactly this text is a right answer
-    script(name, client)            the requests of one operation for one client, to be sent in turn
-    upload(folder, name, content)   head and body of a request that stores a file
-    download(folder)                a request for a folder as a zip archive
-    """
+    """The requests of one kind of server, with checks of their answers. What it lacks raises Unavailable."""
 
     key_header = "X-Session-API-Key"
     #: The field of an answer that has the output of a command.
@@ -51,7 +40,7 @@ class Api:
         self.site = site
 
     def __getattr__(self, name: str) -> Any:
-        raise NotOffered
+        raise Unavailable
 
     def get(self, path: str, check: Callable[[Any], bool]) -> Request:
         return Request(self.site.head("GET", path), json_check(check))
@@ -76,12 +65,8 @@ class Peer:
 
     name: str
     api: type[Api] = Api
-    #: Whether it runs cells and routes to MCP servers.
-    has_cells = has_mcp = False
     #: Seconds a start may take, from files that are not in memory.
     start_limit = 180.0
-    #: Where it already runs, and its key there; empty if it is started here.
-    given_url = given_key = ""
     #: The environment it is installed in.
     folder = Path()
 
@@ -104,33 +89,37 @@ class Peer:
     def start(self) -> Server:
         return Server(self)
 
+    @contextmanager
+    def running(self) -> Iterator[Server]:
+        """A server that has answered a first command."""
+        with self.start() as server:
+            server.wait_alive()
+            server.open()
+            yield server
+
 
 class Server(Program):
-    """A peer that was started here, or is given by its address."""
+    """A peer that was started here."""
 
     def __init__(self, peer: Peer) -> None:
         super().__init__()
-        self.peer, self.name, self.is_given = peer, peer.name, bool(peer.given_url)
-        parts = urlsplit(peer.given_url)
-        key = peer.given_key if self.is_given else uuid.uuid4().hex
-        work = Path(f"/tmp/{self.folder.name}-files") if self.is_given else self.folder / "work"
-        address = parts.hostname or "127.0.0.1", parts.port or (80 if self.is_given else free_port())
-        self.site = Site(address, key, str(work / "bench"), peer.api.key_header)
+        self.peer, self.name = peer, peer.name
+        key, work, port = uuid.uuid4().hex, self.folder / "work", free_port()
+        self.site = Site(("127.0.0.1", port), key, str(work / "bench"), peer.api.key_header)
         self.api = peer.api(self.site)
-        if not self.is_given:
-            work.mkdir()
-            variables = peer.environment(self.folder / "home", key)
-            self.run(peer.command(address[1], work, key), variables, work)
+        work.mkdir()
+        variables = peer.environment(self.folder / "home", key)
+        self.run(peer.command(port, work, key), variables, work)
 
     def wait_alive(self) -> float:
         """Wait for the first right answer and return the seconds since the start."""
-        request, limit = self.api.alive(), 10 if self.is_given else self.peer.start_limit
+        request, limit = self.api.alive(), self.peer.start_limit
         give_up = time.perf_counter() + limit
         while time.perf_counter() < give_up:
             with suppress(Failed):  # not listening yet
                 if request.accepts(*self.exchange(request.raw, 30)):
                     return time.perf_counter() - self.started
-            if self.has_ended and not self.is_given:
+            if self.has_ended:
                 raise Failed(f"ended at start: {self.last_words()}")
             time.sleep(0.002)
         raise Failed(f"not alive after {limit:.0f} s")
@@ -147,36 +136,17 @@ class Server(Program):
     def ask(self, request: Request, tries: int = 1) -> bytes:
         return request.ask(self.site.address, tries)
 
-    def stop(self) -> tuple[float | None, int]:
-        """Send SIGTERM; the seconds until the exit (None: not within 20 s), and how many processes stayed."""
+    def stop(self) -> tuple[float, int]:
+        """Send SIGTERM; the seconds until the exit (20: it was not over), and how many processes stayed."""
         assert self.process is not None
         before, asked = self.processes(), time.perf_counter()
         self.process.terminate()
-        seconds = None
         with suppress(subprocess.TimeoutExpired):
             self.process.wait(20)
-            seconds = time.perf_counter() - asked
+        seconds = time.perf_counter() - asked
         # What is about to end gets the time for it: only what stays a while counts as left behind.
         psutil.wait_procs([process for process in before if process.pid != self.pid], timeout=1.5)
         return seconds, len(living(before) | self.processes())
-
-    def close(self) -> None:
-        if self.is_given:  # it goes on running, without the measures' files
-            with suppress(Failed):
-                self.exchange(self.api.command(f"rm -rf {Path(self.site.folder).parent}").raw)
-        super().close()
-
-
-def start_all(results: Results, peers: Sequence[Peer], stack: ExitStack) -> list[Server]:
-    """Start servers and keep them running, so that they can be measured in turns."""
-    servers = []
-    for peer in peers:
-        with results.excusing(peer.name):
-            server = stack.enter_context(peer.start())
-            server.wait_alive()
-            server.open()
-            servers.append(server)
-    return servers
 
 
 def install_package(folder: Path, find_python: Callable[[], Path], *requirements: str) -> None:
@@ -202,7 +172,7 @@ def find_python_312() -> Path:
     for candidate in ([Path(on_path)] if on_path else []) + candidates:
         if subprocess.run([candidate, "-c", "import venv"], capture_output=True).returncode == 0:
             return candidate
-    raise Failed("Python 3.12 is missing")
+    raise Unavailable("Python 3.12 is missing")
 
 
 def package_version(python: Path, name: str) -> str:

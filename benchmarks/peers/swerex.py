@@ -10,7 +10,7 @@ from typing import Any
 from benchmarks.harness import SWEREX
 from benchmarks.load import Request
 from benchmarks.peers.server import READ_TEXT, Api, Peer, cache_folder, install_package, package_version
-from benchmarks.processes import NotOffered
+from benchmarks.processes import Unavailable
 
 VERSION = "1.4.0"
 
@@ -56,7 +56,7 @@ class SweRexApi(Api):
                 return [self.echo(word) for word in words]
             case "static":
                 return [self._execute(word) for word in words]
-        raise NotOffered
+        raise Unavailable
 
     def upload(self, folder: str, name: str, content: bytes) -> tuple[bytes, bytes]:
         return self.site.upload("/upload", name, content, target_path=f"{folder}/{name}")
@@ -64,6 +64,9 @@ class SweRexApi(Api):
     def _run(self, command: str, check: Callable[[Any], bool], session: str | None = None) -> Request:
         action = {"session": session or "default", "command": command, "timeout": 60, "check": "silent"}
         return self.post("/run_in_session", {**action, "action_type": "bash"}, check)
+
+    def execute(self, number: int) -> Request:
+        return self.post("/execute", {"command": ["true"], "timeout": 60}, lambda a: a["exit_code"] == 0)
 
     def _execute(self, word: str) -> Request:
         body = {"command": f"echo {word}", "shell": True, "timeout": 60}

@@ -1,8 +1,9 @@
 from glovebox.client.box import AsyncBox
 from glovebox.client.capabilities.browser import WebPage
-from glovebox.client.capabilities.commands import AsyncCommandHandle, CommandOutcome, CommandStatus
+from glovebox.client.capabilities.commands import AsyncCommandHandle
 from glovebox.client.capabilities.notebook import CellOutcome
-from glovebox.client.capabilities.processes import AsyncProcessHandle, ExecOutcome
+from glovebox.client.capabilities.outcomes import CommandOutcome, CommandStatus, ExecOutcome
+from glovebox.client.capabilities.processes import AsyncProcessHandle
 from glovebox.client.runtime import Runtime
 from glovebox.client.spec import BoxSpec
 from glovebox.client.sync import SyncRuntime

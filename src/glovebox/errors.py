@@ -125,7 +125,7 @@ class SessionExists(TerminalError, code="session_exists", status=409):
 
 
 class BadSession(TerminalError, code="bad_session", status=422):
-    """A name, size, signal or limit that a session cannot have."""
+    """A name, size, directory, signal or limit that a session cannot have."""
 
 
 class NoSuchCommand(TerminalError, code="no_such_command", status=404):

@@ -9,11 +9,12 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from benchmarks.connection import Site
 from benchmarks.harness import REFERENCE
 from benchmarks.peers.openhands import OpenHandsApi
-from benchmarks.peers.server import Peer, Server
+from benchmarks.peers.server import Server
 
-#: From the path and the body of a request to status and body of its answer; a list is a stream of events.
+#: From the path and the body of a request to status and body of its answer.
 Answer = Callable[[str, Any], tuple[int, Any]]
 
 
@@ -32,21 +33,11 @@ class Handler(BaseHTTPRequestHandler):
         self.reply(*self.server.answer(self.path, json.loads(body)))
 
     def reply(self, status: int, content: Any) -> None:
-        is_stream = isinstance(content, list)
-        data = b"" if is_stream else json.dumps(content).encode()
+        data = json.dumps(content).encode()
         self.send_response(status)
-        self.send_header("Content-Type", "text/event-stream" if is_stream else "application/json")
-        self.send_header(
-            *(("Transfer-Encoding", "chunked") if is_stream else ("Content-Length", str(len(data))))
-        )
+        self.send_header("Content-Length", str(len(data)))
         self.end_headers()
         self.wfile.write(data)
-        if is_stream:
-            for name, text in content:
-                event = f"event: {name}\r\ndata: {text}\r\n\r\n".encode()
-                for piece in (event[:-3], event[-3:]):  # cut within its end
-                    self.wfile.write(b"%x\r\n%b\r\n" % (len(piece), piece))
-            self.wfile.write(b"0\r\n\r\n")
 
 
 class Answering(ThreadingHTTPServer):
@@ -57,25 +48,21 @@ class Answering(ThreadingHTTPServer):
         self.answer = answer
 
 
-class GivenPeer(Peer):
-    """A server that already runs."""
+class AnsweringServer(Server):
+    """A server with the OpenHands API that the benchmark did not start."""
 
-    api = OpenHandsApi
-    has_cells = has_mcp = True
-
-    def __init__(self, url: str, name: str) -> None:
-        self.given_url, self.given_key, self.name = url, "the-key", name
+    def __init__(self, port: int) -> None:
+        self.name, self.site = REFERENCE, Site(("127.0.0.1", port), "the-key", "/tmp")
+        self.api = OpenHandsApi(self.site)
 
 
 @contextmanager
-def answering(answer: Answer, name: str = REFERENCE) -> Iterator[Server]:
-    """A server with the OpenHands API that answers in this way."""
+def answering(answer: Answer) -> Iterator[Server]:
     with Answering(answer) as http:
         serving = threading.Thread(target=http.serve_forever, args=(0.01,))
         serving.start()
         try:
-            with GivenPeer(f"http://127.0.0.1:{http.server_port}", name).start() as server:
-                yield server
+            yield AnsweringServer(http.server_port)
         finally:
             http.shutdown()
             serving.join()

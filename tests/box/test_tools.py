@@ -34,6 +34,7 @@ from glovebox.protocol.observations import (
     FileWriteObservation,
     MCPObservation,
 )
+from glovebox.protocol.terminal import CommandObservation
 from glovebox.protocol.tools.actions import ENTRIES
 from glovebox.protocol.tools.base import ImagePart, Tool, ToolCall, ToolResult
 from tests.support.running import wait_until
@@ -74,9 +75,9 @@ async def test_calls_are_carried_out_and_told_to_the_model(box: Box, tmp_path: P
     assert numbered.text.endswith("     2\ttwo\n")
     ran = await box.toolbox.call(call("run", command="wc -l < deep/a.txt; false"))
     assert ran.text.startswith("2\n")
-    assert "[Command finished with exit code 1]" in ran.text
+    assert ran.text == f"2\n[The command ended with exit code 1. Current directory: {tmp_path}]"
     assert not ran.is_error
-    assert isinstance(ran.observation, CmdOutputObservation)
+    assert isinstance(ran.observation, CommandObservation)
     assert path in (await box.toolbox.call(call("grep", pattern="two"))).text
     assert (await box.toolbox.call(call("delete", path="deep", recursive=True))).is_error is False
     assert not (tmp_path / "deep").exists()
@@ -143,17 +144,49 @@ async def test_an_unknown_tool_is_no_action(box: Box) -> None:
         await box.toolbox.action(call("nope"))
 
 
+async def test_a_command_that_waits_is_told_and_answered(box: Box) -> None:
+    asking = "read -s -p 'Code word: ' x; echo; echo got $x; read -p 'Sure? ' y; echo $y"
+    asked = await box.toolbox.call(call("run", command=asking))
+    assert asked.text.startswith("Code word:\n[The command waits for a password: Code word:; call again")
+    busy = await box.toolbox.call(call("run", command="echo no"))
+    assert busy.is_error
+    assert "is busy: the command" in busy.text
+    again = await box.toolbox.call(call("run", command="sesame", is_input=True))
+    assert "got sesame" in again.text
+    assert "[The command waits for input: Sure?;" in again.text
+    ended = await box.toolbox.call(call("run", command="", keys=["y", "Enter"]))
+    assert "The command ended with exit code 0." in ended.text
+    assert "got" not in ended.text
+    nothing = await box.toolbox.call(call("run", command=""))
+    assert nothing.text == "No command runs in the session 'main'."
+
+
+async def test_a_script_is_one_command_and_no_words_of_the_contract_are_shown(box: Box) -> None:
+    ran = await box.toolbox.call(call("run", command="sleep 0.1\necho late\n(exit 3)"))
+    assert ran.text.startswith("late\n[The command ended with exit code 3. Current directory: ")
+    long = await box.toolbox.call(call("bash", command="echo begun; sleep 1000", timeout=0.3))
+    assert long.text.startswith("begun\n[The command still runs.")
+    for word in ("execute_bash", "previous command", "Python interpreter"):
+        assert word not in ran.text + long.text
+    ended = await box.toolbox.call(call("bash", command="C-c"))
+    assert "The command ended with exit code 130." in ended.text
+
+
 async def test_a_restart_gives_a_fresh_shell_whatever_runs_in_the_old_one(box: Box, tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     await box.toolbox.call(call("bash", command="cd sub; x=old"))
     busy = asyncio.create_task(
-        box.toolbox.call(call("run", command="trap '' INT TERM HUP; touch ../busy; read x", timeout=60))
+        box.toolbox.call(
+            call(
+                "run", command="trap '' INT TERM HUP; touch ../busy; while :; do sleep 0.1; done", timeout=60
+            )
+        )
     )
     await asyncio.to_thread(wait_until, (tmp_path / "busy").exists)
     async with asyncio.timeout(LIMIT):
         restarted = await box.toolbox.call(call("bash", restart=True))
         assert (restarted.text, restarted.is_error) == ("tool has been restarted.", False)
-        assert (await busy).is_error
+        assert "The command ended with exit code -1." in (await busy).text
         fresh = await box.toolbox.call(call("bash", command="echo [$x] $PWD"))
     assert fresh.text.startswith(f"[] {tmp_path}\n")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import os
 import subprocess
 import sys
@@ -31,7 +32,7 @@ from tests.support.running import KEY, RunningBox, running_box
 #: Each class and its twin for callers that block.
 TWINS = [
     (AsyncBox, Box),
-    (async_parts.AsyncSessions, sync_parts.Sessions),
+    (async_parts.AsyncBoxSessions, sync_parts.BoxSessions),
     (commands.AsyncCommandHandle, sync_parts.CommandHandle),
     (processes.AsyncProcessHandle, sync_parts.ProcessHandle),
     (files.AsyncBoxFiles, sync_parts.BoxFiles),
@@ -94,6 +95,8 @@ def test_a_box_is_started_used_found_and_deleted(state: Path) -> None:
         assert Box.list("process")[0].state == "running"  # whoever attaches leaves it alone
         assert box.exec('echo "$GREETING"').stdout == "hi\n"
         assert box.url(3000) == "http://127.0.0.1:3000"
+        plugins = json.loads(box.runtime.call("GET", "/plugins"))
+        assert {"jupyter": "waiting"}.items() <= {one["name"]: one["state"] for one in plugins}.items()
     assert Box.list() == []
     with pytest.raises(NotConnected):
         box.exec("true")
@@ -156,7 +159,7 @@ async def test_an_async_box_opens_with_its_first_use(box: RunningBox) -> None:
 def test_cells_tell_values_and_failures(notebook_box: Box) -> None:
     run = notebook_box.notebook.run
     done = run("x = 6\nx * 7")
-    assert (done.value, done.ok, done.error, done.status) == ("42", True, None, "ok")
+    assert (done.value, done.ok, done.error, done.status) == (42, True, None, "ok")
     assert repr(done) == "<CellOutcome ok 42>"
     printed: list[str] = []
     assert run("print('one'); print('two', x)", on_output=printed.append).output == "one\ntwo 6\n".rstrip(
@@ -174,7 +177,10 @@ def test_cells_tell_values_and_failures(notebook_box: Box) -> None:
         failed.check()
     late = run("import time; time.sleep(600)", timeout=1)
     assert late.status == "interrupted"
-    assert run("x").value == "6"
+    assert run("x").value == 6
+    assert run("['a', {1: None}]").value == ["a", {1: None}]
+    assert run("object").value == "object"
+    assert str(run("list(range(5000))").value).endswith("...]")
     assert [kernel.name for kernel in notebook_box.notebook.kernels()] == ["main"]
     notebook_box.notebook.restart()
     assert run("x").error == "NameError"

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from glovebox import Box
+from glovebox import AsyncBox, Box
 from glovebox.errors import CommandFailed, ProcessTimeout
 from tests.client.support import OneBox
 from tests.support.running import RunningBox
-from tests.support.waiting import LIMIT
+from tests.support.waiting import LIMIT, until
 
 #: Every byte there is, twice, so that no encoding lets them all through by chance.
 BYTES = bytes(range(256)) * 2
@@ -65,6 +66,17 @@ def test_a_program_whose_time_is_over_is_killed(used: Box) -> None:
         used.exec("echo begun; sleep 600", timeout=1)
     assert isinstance(late.value, TimeoutError)
     assert late.value.output == "begun\n"
+
+
+async def test_a_program_whose_caller_is_cancelled_is_ended(box: RunningBox, tmp_path: Path) -> None:
+    async with AsyncBox(backend=OneBox(box.url)) as used:
+        running = asyncio.create_task(used.exec(f"echo $$ > {tmp_path}/pid; exec sleep 600"))
+        await until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text().endswith("\n"))
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        pid = int((tmp_path / "pid").read_text())
+        await until(lambda: not Path(f"/proc/{pid}").exists())
 
 
 def test_a_signal_is_told(used: Box) -> None:

@@ -38,13 +38,14 @@ OPERATIONS = (
     "GET /browser", "GET /browser/screenshot", "GET /tools", "POST /tools/call",
     "GET /mcp/servers", "PUT /mcp/servers", "GET /mcp/servers/{name}", "POST /mcp/servers/{name}/restart",
     "GET /mcp/servers/{name}/log", "PUT /mcp/profiles/{name}", "DELETE /mcp/profiles",
+    "GET /login", "POST /login/links",
+    "GET /files/content", "HEAD /files/content", "PUT /files/content", "GET /files/stat", "GET /files/exists",
+    "GET /files/list", "POST /files/mkdir", "POST /files/remove", "POST /files/rename", "POST /files/chmod",
+    "GET /files/archive", "PUT /files/archive",
     "POST /exec", "POST /processes", "GET /processes", "GET /processes/{id}", "DELETE /processes/{id}",
     "POST /processes/{id}/wait", "GET /processes/{id}/stdout", "GET /processes/{id}/stderr",
     "GET /processes/{id}/events", "GET /processes/{id}/stream", "POST /processes/{id}/stdin",
     "POST /processes/{id}/signal", "POST /processes/{id}/resize",
-    "GET /files/content", "HEAD /files/content", "PUT /files/content", "GET /files/stat", "GET /files/exists",
-    "GET /files/list", "POST /files/mkdir", "POST /files/remove", "POST /files/rename", "POST /files/chmod",
-    "GET /files/archive", "PUT /files/archive",
     "POST /mcp/messages/", "POST /messages/", "POST /mcp", "DELETE /mcp", "POST /mcp/box", "DELETE /mcp/box",
 )  # fmt: skip
 

@@ -39,7 +39,7 @@ class TreeItem(NamedTuple):
 
 
 def refuse(entry: os.DirEntry[str], status: os.stat_result) -> str:
-    """Follow no link."""
+    """The reason against every link: by default, a walk follows none."""
     return "a link"
 
 

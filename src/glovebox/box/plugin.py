@@ -209,7 +209,7 @@ class Plugin:
     #: Its own settings: a message whose fields all have defaults.
     options: ClassVar[type[Message]] = NoOptions
     #: When it starts: before the box serves, in the background afterwards, or when it is first needed.
-    starts: ClassVar[Literal["first", "background", "on_use"]] = "background"
+    starts: Literal["first", "background", "on_use"] = "background"
 
     def __init__(self, context: Context) -> None:
         self.context = context

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Collection, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol, runtime_checkable
 
 from glovebox.box.executor import Executor
@@ -23,6 +24,7 @@ from glovebox.protocol.actions import (
 from glovebox.protocol.base import Action
 from glovebox.protocol.files import FILE_ACTIONS
 from glovebox.protocol.observations import SuccessObservation
+from glovebox.protocol.terminal import CommandAction, CommandInputAction
 from glovebox.protocol.tools.base import Tool, ToolCall, ToolResult
 
 _MAIN = "main"
@@ -76,6 +78,7 @@ class Toolbox:
         self.executor = executor
         self._actions = frozenset(actions)
         self._source = source
+        self._turns: dict[str, asyncio.Lock] = {}
 
     async def tools(self) -> list[Tool]:
         """All tools, the box's own first. Names are unique."""
@@ -98,9 +101,14 @@ class Toolbox:
         unknown = self._unknown(call.name, [tool.name for tool in await self._routed()])
         raise UnknownTool(" ".join([unknown, *(source.missing() if source is not None else [])]))
 
-    async def call(self, call: ToolCall, *, action_id: str | None = None) -> ToolResult:
-        """Carry out a call. Errors are results for the model, too."""
-        from glovebox.protocol.tools.actions import is_restart
+    async def call(
+        self, call: ToolCall, *, action_id: str | None = None, contract: bool = False
+    ) -> ToolResult:
+        """Carry out a call. Errors are results for the model, too.
+
+        `contract`: commands are those of the contract, with its rules and observations.
+        """
+        from glovebox.protocol.tools.actions import is_restart, native_action
         from glovebox.protocol.tools.results import failed, result
 
         if call.problem:
@@ -109,12 +117,15 @@ class Toolbox:
             if CmdRunAction in self._actions and is_restart(call):
                 return await self._restart()
             action = await self.action(call)
-            observation = await self.executor.execute(action, self.executor.call(action_id))
+            if not contract and CommandAction in self._actions:
+                action = native_action(action)
+            async with self._turn(action):
+                observation = await self.executor.execute(action, self.executor.call(action_id))
         except GloveboxError as error:
             return failed(error.message)
         return result(observation)
 
-    async def call_all(self, calls: Sequence[ToolCall]) -> list[ToolResult]:
+    async def call_all(self, calls: Sequence[ToolCall], *, contract: bool = False) -> list[ToolResult]:
         """Carry out calls of one turn: at once where they share no session, in order where they do.
 
         What is done to files is done before later calls begin: a model that writes a program and runs it in
@@ -128,16 +139,24 @@ class Toolbox:
             for call in calls:
                 session = self._session(call)
                 before = {latest[name] for name in (_FILES, session) if name in latest}
-                task = group.create_task(self._call_after(before, call))
+                task = group.create_task(self._call_after(before, call, contract))
                 tasks.append(task)
                 if session is not None:
                     latest[session] = task
         return [failed("The call was cancelled.") if task.cancelled() else task.result() for task in tasks]
 
-    async def _call_after(self, before: Iterable[asyncio.Task[ToolResult]], call: ToolCall) -> ToolResult:
+    async def _call_after(
+        self, before: Iterable[asyncio.Task[ToolResult]], call: ToolCall, contract: bool
+    ) -> ToolResult:
         if waited_for := set(before):
             await asyncio.wait(waited_for)  # however they end
-        return await self.call(call)
+        return await self.call(call, contract=contract)
+
+    def _turn(self, action: Action[Any]) -> AbstractAsyncContextManager[object]:
+        """A command waits for earlier calls that wait for one in the same session; input does not."""
+        if isinstance(action, CommandAction):
+            return self._turns.setdefault(action.session, asyncio.Lock())
+        return contextlib.nullcontext()
 
     def _own_action(self, call: ToolCall) -> Action[Any] | None:
         """The action of a call of one of the box's own tools, else None."""
@@ -195,7 +214,7 @@ class Toolbox:
 def session_of(action: Action[Any]) -> str | None:
     """The session that an action uses exclusively; None if it uses none."""
     match action:
-        case CmdRunAction(is_static=False):
+        case CmdRunAction(is_static=False) | CommandInputAction():
             return f"shell {action.session}"
         case IPythonRunCellAction():
             return f"kernel {action.kernel}"

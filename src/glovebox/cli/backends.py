@@ -115,8 +115,13 @@ async def _opened(name: str, settings: HostSettings) -> AsyncIterator[Backend]:
 
 
 @contextlib.asynccontextmanager
-async def open_runtime(arguments: argparse.Namespace, *, quiet: bool) -> AsyncIterator[Runtime]:
-    """A runtime for the box of the flags; a fresh box that is not kept is removed at the end."""
+async def open_runtime(
+    arguments: argparse.Namespace, *, quiet: bool, load: str = "glovebox.client.runtime"
+) -> AsyncIterator[Runtime]:
+    """A runtime for the box of the flags; a fresh box that is not kept is removed at the end.
+
+    `load` is a module that is imported while the box starts, which takes as long.
+    """
     if arguments.box:
         async with existing_box(arguments.box, arguments.backend) as runtime:
             yield runtime
@@ -130,7 +135,7 @@ async def open_runtime(arguments: argparse.Namespace, *, quiet: bool) -> AsyncIt
         try:
             backend = await registry.choose(arguments.backend, settings, spec, progress)
             stack.push_async_callback(backend.close)
-            sandbox = await _start(backend, spec, progress)
+            sandbox = await _start(backend, spec, progress, load)
         finally:
             progress.clear()
         if spec.keep:
@@ -140,11 +145,11 @@ async def open_runtime(arguments: argparse.Namespace, *, quiet: bool) -> AsyncIt
         yield await stack.enter_async_context(_attached(backend, sandbox.name, settings))
 
 
-async def _start(backend: Backend, spec: BoxSpec, progress: Progress) -> Sandbox:
-    """Start a box, and load the client meanwhile, which takes as long."""
+async def _start(backend: Backend, spec: BoxSpec, progress: Progress, load: str) -> Sandbox:
+    """Start a box, and import a module meanwhile."""
     starting = asyncio.create_task(backend.start(spec, progress))
     try:
-        await asyncio.to_thread(importlib.import_module, "glovebox.client.runtime")
+        await asyncio.to_thread(importlib.import_module, load)
         return await starting
     except asyncio.CancelledError:
         starting.cancel()

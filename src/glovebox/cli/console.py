@@ -92,7 +92,8 @@ def _shortened(text: str, width: int) -> str:
     """A path keeps its end, anything else its beginning."""
     if len(text) <= width:
         return text
-    return f"…{text[1 - width :]}" if text.startswith("/") else f"{text[: width - 1]}…"
+    is_path = text.startswith("/") and " " not in text
+    return f"…{text[1 - width :]}" if is_path else f"{text[: width - 1]}…"
 
 
 def age(seconds: float) -> str:

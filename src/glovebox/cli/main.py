@@ -19,6 +19,7 @@ BROKEN_PIPE = 141
 GROUPS = {
     "work in a box": {
         "run": "glovebox.cli.commands.run",
+        "exec": "glovebox.cli.commands.exec",
         "shell": "glovebox.cli.commands.shell",
         "attach": "glovebox.cli.commands.attach",
         "cp": "glovebox.cli.commands.cp",

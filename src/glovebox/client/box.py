@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 from urllib.parse import quote
 
 import msgspec
@@ -16,10 +16,11 @@ from glovebox.client import registry
 from glovebox.client.backend import Backend, BoxInfo, ProgressCallback
 from glovebox.client.capabilities import commands, processes
 from glovebox.client.capabilities.browser import AsyncBoxBrowser
-from glovebox.client.capabilities.commands import AsyncCommandHandle, CommandOutcome, WaitPolicy
+from glovebox.client.capabilities.commands import AsyncCommandHandle, WaitPolicy
 from glovebox.client.capabilities.files import AsyncBoxFiles
 from glovebox.client.capabilities.notebook import AsyncBoxNotebook
-from glovebox.client.capabilities.processes import AsyncProcessHandle, ExecOutcome
+from glovebox.client.capabilities.outcomes import CommandOutcome, ExecOutcome
+from glovebox.client.capabilities.processes import AsyncProcessHandle
 from glovebox.client.connection.link import Link
 from glovebox.client.runtime import Runtime
 from glovebox.client.spec import BoxSpec, Isolation
@@ -29,6 +30,7 @@ from glovebox.settings import host
 
 Ports = Iterable[int] | Mapping[int, int]
 _ANY = BoxSpec()
+_OPTIONS = "--plugin-options"
 
 
 class AsyncBox:
@@ -52,8 +54,8 @@ class AsyncBox:
         isolation: Isolation = "",
         env: Mapping[str, str] | None = None,
         ports: Ports = (),
-        browser: bool = True,
-        notebook: bool = True,
+        browser: bool | None = None,
+        notebook: bool | None = None,
         keep: bool = False,
         key: str = "",
         spec: BoxSpec = _ANY,
@@ -62,9 +64,10 @@ class AsyncBox:
         """`image` is any Linux image; without one, the box is the best kind that this machine can have.
 
         `workspace` is a directory of this machine that the box works in, else it has a fresh one. `ports` are
-        those that `url` is asked for. `spec` has everything else that can be said of a box, such as limits.
+        those that `url` is asked for. `browser` and `notebook` are there, and start when they are first used,
+        unless false. `spec` has everything else that can be said of a box, such as limits.
         """
-        given = {
+        given: dict[str, Any] = {
             "image": image,
             "name": name,
             "workspace": "" if workspace is None else str(workspace),
@@ -72,9 +75,9 @@ class AsyncBox:
             "env": {**spec.env, **(env or {})},
             "ports": {**spec.ports, **_ports(ports)},
             "keep": keep,
-            "browser": browser,
-            "plugins": _plugins(spec, notebook=notebook),
         }
+        if _is_made_here(backend):  # others have the parts that they have
+            given |= _parts(spec, browser=browser is not False, notebook=notebook is not False)
         spec = msgspec.structs.replace(spec, **{field: value for field, value in given.items() if value})
         self._set_up(Runtime(backend, spec, key=key, progress=progress))
 
@@ -86,7 +89,7 @@ class AsyncBox:
         self.files = AsyncBoxFiles(self._link)
         self.notebook = AsyncBoxNotebook(self._link)
         self.browser = AsyncBoxBrowser(self._link)
-        self.sessions = AsyncSessions(self._link)
+        self.sessions = AsyncBoxSessions(self._link)
 
     def before_open(self, call: Callable[[], None]) -> None:
         """Call something before the box is opened by its first use."""
@@ -255,7 +258,7 @@ class AsyncBox:
         return found
 
 
-class AsyncSessions:
+class AsyncBoxSessions:
     """`box.sessions`: the persistent shells of a box."""
 
     def __init__(self, link: Link) -> None:
@@ -290,6 +293,19 @@ def _ports(ports: Ports) -> dict[int, int]:
     return dict(ports) if isinstance(ports, Mapping) else dict.fromkeys(ports, 0)
 
 
-def _plugins(spec: BoxSpec, *, notebook: bool) -> tuple[str, ...]:
-    wanted = ("jupyter",) if notebook and "jupyter" not in spec.plugins else ()
-    return (*spec.plugins, *wanted)
+def _is_made_here(backend: str | Backend) -> bool:
+    """Whether a box of this backend is started with the parts that its spec names."""
+    name = (backend or host.load().backend) if isinstance(backend, str) else ""
+    if name.startswith(("http://", "https://")) or name in ("remote", "vscode"):
+        return False
+    return isinstance(backend, str)
+
+
+def _parts(spec: BoxSpec, *, browser: bool, notebook: bool) -> dict[str, Any]:
+    """The fields of a spec for a browser, and for a notebook that starts with its first cell."""
+    parts: dict[str, Any] = {"browser": browser or spec.browser}
+    if notebook and "jupyter" not in spec.plugins:
+        parts["plugins"] = (*spec.plugins, "jupyter")
+        if _OPTIONS not in spec.arguments:
+            parts["arguments"] = (*spec.arguments, _OPTIONS, "jupyter.start=on_use")
+    return parts

@@ -164,13 +164,13 @@ def blocking_items(source: AsyncSource[ItemT]) -> Iterator[ItemT]:
         while True:
             try:
                 yield LOOP.run(next_item(source))
-            except Ended:
+            except IterationEnded:
                 return
     finally:
         LOOP.finish(source.aclose())
 
 
-class Ended(Exception):
+class IterationEnded(Exception):
     """The end of an iterator: StopAsyncIteration cannot be set on a future."""
 
 
@@ -178,9 +178,9 @@ async def next_item(source: AsyncSource[ItemT]) -> ItemT:
     """The next item.
 
     Raises:
-        Ended: there is none.
+        IterationEnded: there is none.
     """
     try:
         return await source.__anext__()
     except StopAsyncIteration:
-        raise Ended from None
+        raise IterationEnded from None

@@ -240,7 +240,7 @@ class Runtime(BoxFacts, ActionMethods):
 
     async def resume(self) -> None:
         """Continue after `pause`. Idempotent."""
-        sandbox, connection = self._box(), self._connected()
+        sandbox, connection = self._box(), self.connection
         async with self._changing:
             await sandbox.resume()
             connection.move(sandbox.address)
@@ -258,17 +258,14 @@ class Runtime(BoxFacts, ActionMethods):
     def runtime_initialized(self) -> bool:
         return self._ready
 
+    def _box(self) -> Sandbox:
+        if self._sandbox is None or not self._ready:
+            raise NotConnected(_USED_UP if self._closed else _UNUSED)
+        return self._sandbox
+
     @property
     def connection(self) -> Connection:
         """The connection to the box; raises `NotConnected` before and after."""
-        return self._connected()
-
-    def _box(self) -> Sandbox:
-        self._connected()
-        assert self._sandbox is not None
-        return self._sandbox
-
-    def _connected(self) -> Connection:
         if self._connection is None or not self._ready:
             raise NotConnected(_USED_UP if self._closed else _UNUSED)
         return self._connection
@@ -283,7 +280,7 @@ class Runtime(BoxFacts, ActionMethods):
             Interrupted: the box was restarted, and it is not known whether the action took effect.
             GloveboxError: it could not be executed; its class says why.
         """
-        return await execute.execute(self._connected(), action, self.timeout)
+        return await execute.execute(self.connection, action, self.timeout)
 
     async def run_action(self, action: Action[Any]) -> Observation:
         """Execute any action of an agent by the rules of the OpenHands contract.
@@ -325,11 +322,11 @@ class Runtime(BoxFacts, ActionMethods):
 
     def stream(self, action: Action[ObservationT]) -> ActionStream[ObservationT]:
         """Execute an action and iterate over its events; the last item is its observation."""
-        return ActionStream(self._connected(), action, self.timeout)
+        return ActionStream(self.connection, action, self.timeout)
 
     def events(self, *, after: str = "", kinds: Iterable[str] = (), action_id: str = "") -> EventStream:
         """The events of the box: stored ones from `after` on, then new ones."""
-        return EventStream(self._connected(), after=after, kinds=kinds, action_id=action_id)
+        return EventStream(self.connection, after=after, kinds=kinds, action_id=action_id)
 
     async def call(
         self,
@@ -345,7 +342,7 @@ class Runtime(BoxFacts, ActionMethods):
         Raises:
             GloveboxError: the box refused, or did not answer in time; its class says why.
         """
-        return await self._connected().request(method, path, query=query, body=body, limit=limit)
+        return await self.connection.request(method, path, query=query, body=body, limit=limit)
 
     async def upload(
         self,
@@ -360,7 +357,7 @@ class Runtime(BoxFacts, ActionMethods):
         Raises:
             GloveboxError: the box refused, or did not take it in time; its class says why.
         """
-        return await self._connected().upload(path, query=query, form=form, limit=limit)
+        return await self.connection.upload(path, query=query, form=form, limit=limit)
 
     def download(
         self, path: str, *, query: Mapping[str, str] | None = None, limit: float = 300.0
@@ -370,10 +367,10 @@ class Runtime(BoxFacts, ActionMethods):
         Raises:
             GloveboxError: the box refused, or did not send all in time; its class says why.
         """
-        return self._connected().download(path, query=query, limit=limit)
+        return self.connection.download(path, query=query, limit=limit)
 
     async def alive(self) -> bool:
-        connection = self._connected()
+        connection = self.connection
         try:
             await connection.request("GET", "/alive", limit=_ALIVE_LIMIT)
         except ClientError:

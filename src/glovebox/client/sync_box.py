@@ -11,8 +11,8 @@ from typing import Self
 from glovebox.client import loop
 from glovebox.client.backend import Backend, BoxInfo, ProgressCallback
 from glovebox.client.box import AsyncBox, Ports
-from glovebox.client.capabilities.commands import CommandOutcome, WaitPolicy
-from glovebox.client.capabilities.processes import ExecOutcome
+from glovebox.client.capabilities.commands import WaitPolicy
+from glovebox.client.capabilities.outcomes import CommandOutcome, ExecOutcome
 from glovebox.client.loop import Relay
 from glovebox.client.spec import BoxSpec, Isolation
 from glovebox.client.sync import SyncRuntime
@@ -21,9 +21,9 @@ from glovebox.client.sync_parts import (
     BoxBrowser,
     BoxFiles,
     BoxNotebook,
+    BoxSessions,
     CommandHandle,
     ProcessHandle,
-    Sessions,
     blocking,
     wait_for,
 )
@@ -53,8 +53,8 @@ class Box(Blocking[AsyncBox]):
         isolation: Isolation = "",
         env: Mapping[str, str] | None = None,
         ports: Ports = (),
-        browser: bool = True,
-        notebook: bool = True,
+        browser: bool | None = None,
+        notebook: bool | None = None,
         keep: bool = False,
         key: str = "",
         spec: BoxSpec = _ANY,
@@ -63,7 +63,8 @@ class Box(Blocking[AsyncBox]):
         """`image` is any Linux image; without one, the box is the best kind that this machine can have.
 
         `workspace` is a directory of this machine that the box works in, else it has a fresh one. `ports` are
-        those that `url` is asked for. `spec` has everything else that can be said of a box, such as limits.
+        those that `url` is asked for. `browser` and `notebook` are there, and start when they are first used,
+        unless false. `spec` has everything else that can be said of a box, such as limits.
         """
         self._set_up(
             AsyncBox(
@@ -81,7 +82,7 @@ class Box(Blocking[AsyncBox]):
         self.files = BoxFiles(own.files)
         self.notebook = BoxNotebook(own.notebook)
         self.browser = BoxBrowser(own.browser)
-        self.sessions = Sessions(own.sessions)
+        self.sessions = BoxSessions(own.sessions)
 
     @classmethod
     def attach(cls, box: str, *, backend: str = "", key: str = "") -> Self:

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
 from glovebox.client import loop
-from glovebox.client.box import AsyncSessions
+from glovebox.client.box import AsyncBoxSessions
 from glovebox.client.capabilities.browser import AsyncBoxBrowser
 from glovebox.client.capabilities.commands import AsyncCommandHandle
 from glovebox.client.capabilities.files import AsyncBoxFiles, AsyncFileWatch
@@ -169,7 +169,7 @@ class FileWatch(Blocking[AsyncFileWatch]):
     def __next__(self) -> FileChange:
         try:
             return wait_for(loop.next_item(self._own))
-        except loop.Ended:
+        except loop.IterationEnded:
             raise StopIteration from None
 
     def __enter__(self) -> Self:
@@ -292,14 +292,14 @@ class BoxBrowser(Blocking[AsyncBoxBrowser]):
     """Write a picture of the page, as it looks now, to a file of this machine; its path."""
 
 
-class Sessions(Blocking[AsyncSessions]):
+class BoxSessions(Blocking[AsyncBoxSessions]):
     """`box.sessions`: the persistent shells of a box."""
 
-    list = blocking(AsyncSessions.list)
+    list = blocking(AsyncBoxSessions.list)
     """The sessions that there are."""
-    create = blocking(AsyncSessions.create)
+    create = blocking(AsyncBoxSessions.create)
     """Open a session; `run(..., session=name)` does it as well."""
-    commands = blocking(AsyncSessions.commands)
+    commands = blocking(AsyncBoxSessions.commands)
     """The commands of all sessions or of one, newest first."""
-    end = blocking(AsyncSessions.end)
+    end = blocking(AsyncBoxSessions.end)
     """End a session and everything that it started."""

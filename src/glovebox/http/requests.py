@@ -219,7 +219,7 @@ async def _disconnected(request: Request, error: Exception) -> Response:
 
 
 async def unexpected_error(request: Request, error: Exception) -> Response:
-    """A defect."""
+    """Answer a defect without a word of what was raised."""
     return unexpected()
 
 

@@ -49,7 +49,7 @@ def _printable(value: Any) -> Any:
 
 
 def json_response(value: Any, status: int = 200) -> Response:
-    """A JSON answer."""
+    """A response whose body is the JSON of a value."""
     return Response(to_json(value), status, media_type="application/json")
 
 

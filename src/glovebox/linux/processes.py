@@ -164,7 +164,7 @@ def pids() -> list[int]:
 
 
 def everything() -> list[Process]:
-    """All processes. Takes milliseconds."""
+    """All processes that can be seen here. Reading them takes milliseconds."""
     return [found for pid in pids() if (found := read(pid))]
 
 

@@ -22,7 +22,7 @@ from glovebox.protocol.actions import OPENHANDS_ACTIONS
 from glovebox.protocol.base import Action, Observation
 from glovebox.protocol.files import FILE_ACTIONS, FILE_OBSERVATIONS
 from glovebox.protocol.observations import OBSERVATIONS, CmdOutputObservation, ErrorObservation
-from glovebox.protocol.terminal import CommandAction, CommandObservation
+from glovebox.protocol.terminal import CommandAction, CommandInputAction, CommandObservation
 
 SOURCES = frozenset({"agent", "user", "environment"})
 SECURITY_RISKS = frozenset({-1, 0, 1, 2})
@@ -126,7 +126,12 @@ class Codec:
 
     def __init__(
         self,
-        actions: Iterable[type[Action[Any]]] = (*OPENHANDS_ACTIONS, CommandAction, *FILE_ACTIONS),
+        actions: Iterable[type[Action[Any]]] = (
+            *OPENHANDS_ACTIONS,
+            CommandAction,
+            CommandInputAction,
+            *FILE_ACTIONS,
+        ),
         observations: Iterable[type[Observation]] = (*OBSERVATIONS, CommandObservation, *FILE_OBSERVATIONS),
     ) -> None:
         self._actions = {action.action: action for action in actions}

@@ -162,3 +162,20 @@ class CommandAction(Action[CommandObservation]):
     limits: Limits | None = None
     #: How many characters of output to answer with: head, tail and what is around errors.
     budget: int | None = None
+
+
+class CommandInputAction(Action[CommandObservation]):
+    """Give input to the command that runs in a session, if any is given, and wait for it.
+
+    It is answered with what was printed since the last answer.
+    """
+
+    action: ClassVar[str] = "command_input"
+    message_template: ClassVar[str] = "Input for the session {0.session}: {0.text}"
+    session: str = "main"
+    #: What to type; a line end is the Enter key.
+    text: str = ""
+    #: Keys to press afterwards: `C-c`, `Enter`, `Up`, `F1`, `M-x`.
+    keys: list[str] = []
+    on_wait: OnWait = "return"
+    budget: int | None = None

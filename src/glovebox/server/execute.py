@@ -73,7 +73,6 @@ class Executions:
         self._tasks: set[asyncio.Task[ActionAnswer]] = set()
 
     async def respond(self, request: Request) -> Response:
-        """`POST /execute_action`."""
         asked = await decode_asked(request)
         if isinstance(asked, Response):
             return asked

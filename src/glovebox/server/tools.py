@@ -105,7 +105,7 @@ def tool_endpoints(box: Box) -> list[Endpoint]:
 
         batch = read_calls(await _body(request))
         calls = await _understood(box.toolbox, batch.calls)
-        return json_response(batch.answer(await box.toolbox.call_all(calls)))
+        return json_response(batch.answer(await box.toolbox.call_all(calls, contract=batch.contract)))
 
     return [
         Endpoint(

@@ -169,14 +169,33 @@ async def test_hooks_of_the_user_cost_no_answer(shell: Console) -> None:
     assert (second.content, second.metadata.exit_code) == ("two 3", 0)
 
 
-async def test_hooks_of_the_user_run_once_each_with_the_status_of_the_command(shell: Console) -> None:
-    await shell.run("PROMPT_COMMAND=('echo a$? >>log' 'echo b$? >>log')")
-    await shell.run(": >log; (exit 5)")
-    await shell.run("(exit 6)")
-    assert await shell.output("cat log") == "a5\nb5\na6\nb6"
-    await shell.run('PROMPT_COMMAND="echo c$? >>log;$PROMPT_COMMAND"')
-    await shell.run(": >log; (exit 7)")
-    assert await shell.output("cat log") == "c0\na0\nb7"
+async def test_hooks_of_the_user_follow_the_directory_with_the_status_of_the_command(shell: Console) -> None:
+    await shell.run("mkdir a b; PROMPT_COMMAND=('echo a$? >>~/log' 'echo b$? >>~/log')")
+    await shell.run("cd a; : >~/log; (exit 5)")
+    await shell.run("(exit 9)")
+    await shell.run("cd ../b; (exit 6)")
+    assert await shell.output("cat ~/log") == "a5\nb5\na6\nb6"
+    assert "echo a$? >>~/log" in await shell.output('echo "$PROMPT_COMMAND"')
+    await shell.run('PROMPT_COMMAND="echo c$? >>~/log;$PROMPT_COMMAND"')
+    await shell.run(": >~/log; cd ../a; (exit 7)")
+    assert await shell.output("cat ~/log") == "c0\na0\nb7"
+    await shell.run("PROMPT_COMMAND=${PROMPT_COMMAND//echo c0/echo d0}; unset 'PROMPT_COMMAND[1]'")
+    await shell.run(": >~/log; cd ../b")
+    assert (await shell.output("cat ~/log")).startswith("d0\na0")
+
+
+async def test_hooks_of_the_user_run_at_every_prompt_of_a_person(shell: Console) -> None:
+    session = shell.terminal.session("main")
+    await shell.run("PROMPT_COMMAND='echo x >>~/log'")
+    await shell.run(": >~/log")
+    session.take(person := object())
+    log = shell.workspace.parent / "home" / "log"
+    session.shell.type(b"true\r")
+    await until(lambda: log.read_text() == "x\n", "the hook")
+    session.shell.type(b"true\r")
+    await until(lambda: log.read_text() == "x\nx\n", "the hook again")
+    session.release(person)
+    assert await shell.output("cat ~/log") == "x\nx"
 
 
 @pytest.mark.parametrize(

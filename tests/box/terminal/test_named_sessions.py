@@ -72,6 +72,19 @@ async def test_a_name_that_cannot_be_is_refused(tmp_path: Path, name: str) -> No
         assert not (shell.workspace / "ran").exists()
 
 
+@pytest.mark.parametrize("cwd", ["/no/such/directory", "file", "nowhere"])
+async def test_a_session_in_a_directory_that_is_not_there_is_refused(tmp_path: Path, cwd: str) -> None:
+    async with console(tmp_path) as shell:
+        (shell.workspace / "file").touch()
+        (shell.workspace / "sub").mkdir()
+        with pytest.raises(BadSession, match=f"'{cwd}' is no directory"):
+            await shell.terminal.create("made", cwd=cwd)
+        assert [session.name for session in shell.terminal.sessions()] == ["main"]
+        info = await shell.terminal.create("made", cwd="sub")
+        assert info.cwd == f"{shell.workspace}/sub"
+        assert await shell.output("pwd", session="made") == f"{shell.workspace}/sub"
+
+
 async def test_a_session_is_opened_as_asked_for_and_ended_with_all_it_has(shell: Console) -> None:
     (shell.workspace / "sub").mkdir()
     info = await shell.terminal.create("made", cwd=f"{shell.workspace}/sub", rows=30, columns=90)

@@ -17,11 +17,15 @@ from glovebox.protocol.actions import (
 )
 from glovebox.protocol.base import Action
 from glovebox.protocol.files import GrepAction, MkdirAction, StatAction
+from glovebox.protocol.terminal import CommandInputAction
 from glovebox.protocol.tools.actions import ENTRIES, own_action, own_tools, tool
 from glovebox.protocol.tools.catalogue import ToolEntry
 
 #: Arguments of a tool that are those of another action.
-BORROWED = {"edit": {"view_range": FileReadAction}}
+BORROWED: dict[str, dict[str, type[Action[Any]]]] = {
+    "edit": {"view_range": FileReadAction},
+    "run": {"keys": CommandInputAction},
+}
 
 
 @pytest.mark.parametrize("name", ENTRIES)

@@ -20,6 +20,7 @@ from glovebox.protocol.observations import (
     IPythonRunCellObservation,
     MCPObservation,
 )
+from glovebox.protocol.terminal import CommandInfo, CommandObservation
 from glovebox.protocol.tools.base import ImagePart, TextPart, ToolResult
 from glovebox.protocol.tools.results import failed, result
 
@@ -36,17 +37,35 @@ def test_a_command_is_shown_as_agents_see_it_and_a_failing_one_is_no_error() -> 
         ),
     )
     shown = result(observation)
-    assert shown.text == (
-        "[before]\nout\n[after]\n[Current working directory: /w]\n[Python interpreter: /p]\n"
-        "[Command finished with exit code 2]"
-    )
+    assert shown.text == "[before]\nout\n[after]"
     assert not shown.is_error
     assert shown.observation is observation
 
 
-def test_a_command_that_runs_on_has_no_exit_code() -> None:
-    shown = result(CmdOutputObservation(content="out", command="ls"))
-    assert shown.text == "out"
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        (
+            {"state": "ended", "exit_code": 2, "cwd": "/w"},
+            "The command ended with exit code 2. Current directory: /w",
+        ),
+        ({"state": "ended", "exit_code": -1}, "The command ended with exit code -1."),
+        ({"state": "running"}, 'The command still runs. Call again with command "" to wait'),
+        ({"state": "waiting_for_input", "prompt": "Name?"}, "The command waits for input: Name?; call again"),
+        (
+            {"state": "waiting_for_input", "prompt": "Word:", "echo_off": True},
+            "The command waits for a password: Word:; call again with is_input true",
+        ),
+        ({"state": "pager", "program": "less"}, "The command shows a pager (less): call again with keys"),
+        ({"state": "editor", "program": "vi"}, "The command shows an editor (vi)"),
+        ({"state": "stopped"}, "The command is stopped"),
+    ],
+)
+def test_what_a_command_does_is_said_in_words(fields: dict[str, Any], words: str) -> None:
+    info = CommandInfo(id="1", session="main", command="ls", by="agent", started=0.0, **fields)
+    shown = result(CommandObservation(content="out\n", command=info, notes=["a note"]))
+    assert shown.text.startswith(f"out\n[a note]\n[{words}")
+    assert not shown.is_error
 
 
 def test_a_cell_is_shown_with_its_pictures() -> None:

@@ -132,7 +132,6 @@ class Audience:
             self._connections.add(ctx.session._connection)
 
     def tools_changed(self) -> None:
-        """Notify all clients."""
         spawn(self._tasks, self._notify())
 
     async def _notify(self) -> None:

@@ -48,6 +48,8 @@ class JupyterOptions(Message):
     packages: str = ""
     #: Sockets in a private directory, or ports on loopback.
     transport: Literal["ipc", "tcp"] = "ipc"
+    #: The main kernel starts with the box, or with the first cell.
+    start: Literal["background", "on_use"] = "background"
 
 
 class Notebook:
@@ -241,11 +243,12 @@ class JupyterPlugin(Plugin):
 
     name = "jupyter"
     options = JupyterOptions
-    starts = "background"
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        self.notebook = Notebook(context.options(JupyterOptions), context)
+        options = context.options(JupyterOptions)
+        self.starts = options.start
+        self.notebook = Notebook(options, context)
 
     def handlers(self) -> Iterable[Handler]:
         return [self.notebook.run_ipython]

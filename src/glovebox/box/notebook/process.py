@@ -139,7 +139,6 @@ class KernelProcess:
         return self._wire.ask("shell", "execute_request", _execution(code, expressions, silent=True))
 
     def interrupt(self) -> None:
-        """Interrupt what it runs."""
         if self.spec.interrupt == "message":
             self._wire.ask("control", "interrupt_request", {})
         else:

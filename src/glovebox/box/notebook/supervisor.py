@@ -131,7 +131,6 @@ class KernelLife:
 
     @property
     def ready(self) -> bool:
-        """Whether a process runs."""
         return self._supervised.alive is not None
 
     def take_note(self) -> str | None:

@@ -214,7 +214,7 @@ class Counters(NamedTuple):
 
 
 def counters() -> Counters:
-    """Read all counters."""
+    """Read the counters of processors, disks and networks."""
     read, written = _disk_bytes()
     received, sent = _network_bytes()
     return Counters(_core_times(), read, written, received, sent)

@@ -7,7 +7,7 @@ import itertools
 import logging
 import threading
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import unquote
 
 from starlette.requests import Request
@@ -45,7 +45,7 @@ class TelemetryPlugin(Plugin):
     """Counts actions, shows the figures on `/metrics`, and sends traces, metrics and logs to a collector."""
 
     name: ClassVar[str] = "telemetry"
-    starts: ClassVar[Literal["first", "background", "on_use"]] = "first"
+    starts = "first"
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pwd
 from collections.abc import Mapping
+from pathlib import Path
 
 import msgspec
 
@@ -45,3 +46,19 @@ class Account(msgspec.Struct, frozen=True):
         }
         groups = tuple(os.getgrouplist(entry.pw_name, entry.pw_gid))
         return cls(entry.pw_uid, entry.pw_gid, groups, True, variables)
+
+    def can_enter(self, path: str) -> bool:
+        """Whether a path is a directory that this user may enter, by the modes up to the root. Blocks."""
+        if not os.path.isdir(path):
+            return False
+        if not self.switch:
+            return os.access(path, os.X_OK)
+        real = Path(os.path.realpath(path))
+        return all(self._may_search(directory.stat()) for directory in (real, *real.parents))
+
+    def _may_search(self, directory: os.stat_result) -> bool:
+        if directory.st_uid == self.uid:
+            return bool(directory.st_mode & 0o100)
+        if directory.st_gid in (self.gid, *self.groups):
+            return bool(directory.st_mode & 0o010)
+        return bool(directory.st_mode & 0o001)

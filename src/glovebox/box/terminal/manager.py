@@ -35,7 +35,12 @@ from glovebox.box.threads import Threads
 from glovebox.errors import BadSession, SessionExists, StartupError
 from glovebox.protocol.actions import CmdRunAction
 from glovebox.protocol.observations import CmdOutputObservation, ErrorObservation
-from glovebox.protocol.terminal import CommandAction, CommandObservation, Limits, SessionInfo
+from glovebox.protocol.terminal import (
+    CommandAction,
+    CommandObservation,
+    Limits,
+    SessionInfo,
+)
 
 #: Variables that describe the terminal the server was started from.
 _NOT_INHERITED = ("COLUMNS", "LINES", "PROMPT_COMMAND", "PS0", "PS1", "PS2", "TMUX", "TMUX_PANE")
@@ -71,6 +76,7 @@ class Terminal(SessionTable[BashShell]):
         launched: Launched | None = None,
         rows: int = ROWS,
         columns: int = COLUMNS,
+        own_columns: int = 120,
         term: str = "tmux-256color",
     ) -> None:
         super().__init__(
@@ -89,6 +95,7 @@ class Terminal(SessionTable[BashShell]):
         self._kind = kind
         self._launched = launched
         self._size = (rows, columns)
+        self._own_columns = own_columns
         self._account: Account | None = None
         self._state: StateDirectory | None = None
         self._holder: HolderClient | None = None
@@ -200,7 +207,7 @@ class Terminal(SessionTable[BashShell]):
 
     def handlers(self) -> list[Handler]:
         """What this capability carries out."""
-        return [self.run, self.execute]
+        return [self.run, self.execute, self.give_input]
 
     async def run(self, action: CmdRunAction, call: Call) -> CmdOutputObservation | ErrorObservation:
         """Run a command, or poll the running one or give it input."""
@@ -266,7 +273,11 @@ class Terminal(SessionTable[BashShell]):
         check_name(name)
         if name in self._sessions:
             raise SessionExists(f"There is a session {name!r} already.")
-        session = await self._session(name, cwd or self._working_dir, size=size, limits=limits)
+        directory = os.path.join(self._working_dir, cwd or "")
+        assert self._account is not None
+        if cwd and not await self._threads.run(self._account.can_enter, directory):
+            raise BadSession(f"{cwd!r} is no directory that a shell could begin in.")
+        session = await self._session(name, directory if cwd else self._working_dir, size=size, limits=limits)
         self._add(session)
         await session.start()
         return session.info()
@@ -328,6 +339,7 @@ class Terminal(SessionTable[BashShell]):
             threads=self._threads,
             events=self._events,
             journal=lines,
+            columns=self._own_columns,
         )
         session = self._make_session(
             opened.name, shell, cwd=opened.cwd, created=opened.created, journal=lines

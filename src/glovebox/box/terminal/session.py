@@ -21,11 +21,11 @@ from glovebox.box.terminal.shell.command_splitter import needs_parsing, split_co
 from glovebox.box.terminal.shell.integration import EndReport
 from glovebox.box.terminal.survival.journal import Answered, Journal, Reported
 from glovebox.box.threads import Threads
-from glovebox.errors import SessionBusy, SessionTaken, StartupError, TerminalError
+from glovebox.errors import CommandEnded, SessionBusy, SessionTaken, StartupError, TerminalError
 from glovebox.protocol.actions import CmdRunAction
 from glovebox.protocol.events import SessionChanged
 from glovebox.protocol.observations import CmdOutputObservation, ErrorObservation, truncate
-from glovebox.protocol.terminal import CommandAction, CommandResult, Limits, SessionInfo
+from glovebox.protocol.terminal import CommandAction, CommandInputAction, CommandResult, Limits, SessionInfo
 
 #: Rendering more than this takes long enough to leave the event loop.
 _LARGE = 200_000
@@ -192,8 +192,8 @@ class Session(Generic[ShellT]):
         """
         command = await self._begun(action, call)
         outcome = None
+        for_input = action.on_wait == "return"
         while action.wait:
-            for_input = action.on_wait == "return"
             outcome = await command.wait(timeout=action.timeout, for_input=for_input)
             missed = not command.begun and isinstance(command.result, ShellEnd) and not command.notes
             if not missed or call.resumed:
@@ -201,12 +201,49 @@ class Session(Generic[ShellT]):
             # The shell went away just before, after `exec </dev/null` say; a new one takes the command.
             self._complete(command)
             command = await self._begun(action, call)
+        return await self._result(command, outcome, call, budget=action.budget)
+
+    async def give_input(self, action: CommandInputAction, call: Call) -> CommandResult:
+        """Give input to the running command, if any is given, and wait for it.
+
+        Raises:
+            BadInput: there is no such key.
+            CommandEnded: no command runs, and the end of the last one is known.
+            SessionTaken: a person has the session.
+        """
+        command = self.pending or self._former
+        if self._owner is not None:
+            raise SessionTaken(f"A person has taken over the session {self.name!r}.")
+        if command is None or (command.finished and command.end_known):
+            raise CommandEnded(f"No command runs in the session {self.name!r}.")
+        given = bool(action.text or action.keys)
+        if given and command.finished:
+            command.notes.append("The input was not sent: the command had already ended.")
+        elif given:
+            await command.send(action.text, action.keys)
+        command.follower = call.id
+        command.replay(command.reported_size)
+        try:
+            outcome = await command.wait(timeout=action.timeout, for_input=action.on_wait == "return")
+        finally:
+            command.follower = None
+        return await self._result(command, outcome, call, budget=action.budget, offset=command.reported_size)
+
+    async def _result(
+        self,
+        command: RunningCommand,
+        outcome: WaitOutcome | None,
+        call: Call,
+        *,
+        budget: int | None,
+        offset: int = 0,
+    ) -> CommandResult:
         call.command = command.info()
         if command.finished:
             self._complete(command)
         if command.error is not None:
             raise TerminalError(str(command.error)) from command.error
-        return await command_result(command, outcome, self._threads, budget=action.budget)
+        return await command_result(command, outcome, self._threads, offset=offset, budget=budget)
 
     async def _begun(self, action: CommandAction, call: Call) -> RunningCommand:
         if call.resumed and (known := self.commands.find(call.id)) is not None:
@@ -220,7 +257,7 @@ class Session(Generic[ShellT]):
             gone = await self.shell.ready(self.cwd)
             self._check_free()  # a person may have been faster
             command = self.pending = self.add_command(call.id, action.command)
-            command.shell = self.shell
+            command.shell, command.contract = self.shell, False
             former, self._former = self._former, None
             if former is not None and not former.end_known:
                 command.notes.append(f"The command {former.id}, which ran before, has ended meanwhile.")

@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator
 from typing import Generic
 
 from glovebox.box.events import EventLog
+from glovebox.box.executor import Call
 from glovebox.box.terminal.commands import Commands, RunningCommand
 from glovebox.box.terminal.output.presentation import reread
 from glovebox.box.terminal.session import Session, ShellT
@@ -15,7 +16,7 @@ from glovebox.box.terminal.survival.journal import Journal
 from glovebox.box.threads import Threads
 from glovebox.errors import BadSession, NoSuchSession
 from glovebox.protocol.events import Output, SessionChanged
-from glovebox.protocol.terminal import Limits, SessionInfo
+from glovebox.protocol.terminal import CommandInputAction, CommandObservation, Limits, SessionInfo
 
 MAIN = "main"
 #: Begins the names of sessions that are opened for one static command each.
@@ -96,6 +97,10 @@ class SessionTable(ABC, Generic[ShellT]):
             NoSuchCommand: there is none, or none any more.
         """
         return self._commands.get(command_id)
+
+    async def give_input(self, action: CommandInputAction, call: Call) -> CommandObservation:
+        """Give input to the command that runs in a session; raises what `Session.give_input` does."""
+        return CommandObservation.of(await self.session(action.session).give_input(action, call))
 
     def newest_commands(self, session: str | None, limit: int) -> list[RunningCommand]:
         """The newest commands, of one session or all, the newest first."""

@@ -199,7 +199,6 @@ class _Installation:
         return place / part
 
     def _check(self) -> None:
-        """Check that it runs."""
         node = self._server / NODE
         said = self._call([str(node), str(self._server / MAIN), "--version"], self._scratch)
         if not said.strip():

@@ -9,8 +9,6 @@ import json
 import os
 import signal
 import sys
-import termios
-import tty
 from collections.abc import Iterator
 from typing import Any
 
@@ -24,6 +22,7 @@ from websockets.exceptions import (
 )
 
 from glovebox.cli.options import FAILED, USAGE, Commands, add_parser, add_target_arguments
+from glovebox.cli.terminal import STDIN, STDOUT, ScreenModes, raw_terminal, window_size, write_all
 from glovebox.errors import SettingsError
 
 EXAMPLES = """\
@@ -117,13 +116,9 @@ def address_of(url: str, session: str, *, watch: bool) -> str:
     return f"{scheme}://{parts.netloc}{path}" + ("" if watch else "?take=true")
 
 
-_STDIN, _STDOUT = 0, 1
 #: Seconds of silence after which the output of a shell that has ended is complete.
 _LAST_WORDS = 0.3
 _INTERRUPT = b"\x03"
-#: Resets modes that programs may have set: colours, a hidden cursor, bracketed paste, the mouse.
-_RESET = b"\x1b[m\x1b[?25h\x1b[?2004l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l"
-_ALTERNATE_ON, _ALTERNATE_OFF = b"\x1b[?1049h", b"\x1b[?1049l"
 
 
 async def attach(
@@ -131,25 +126,13 @@ async def attach(
 ) -> str | None:
     """Attach this terminal, perhaps only until the shell has ended; the problem, if there was one."""
     attached = _Attached(session, watch, escape, until_exit)
-    with _raw_terminal() if sys.stdin.isatty() else contextlib.nullcontext():
+    with raw_terminal() if sys.stdin.isatty() else contextlib.nullcontext():
         problem = await attached.run(address, key)
-        attached.reset_screen()
+        attached.screen.reset()
     if problem is None:
         with contextlib.suppress(OSError):  # the terminal may be gone
             print(f"\n[{attached.ending}]", file=sys.stderr)
     return problem
-
-
-@contextlib.contextmanager
-def _raw_terminal() -> Iterator[None]:
-    """Every key goes to the box as it is; the terminal is put back whatever happens."""
-    before = termios.tcgetattr(_STDIN)
-    try:
-        tty.setraw(_STDIN, termios.TCSANOW)
-        yield
-    finally:
-        with contextlib.suppress(termios.error):  # it is gone
-            termios.tcsetattr(_STDIN, termios.TCSANOW, before)
 
 
 class _Attached:
@@ -162,7 +145,7 @@ class _Attached:
         self._escape = escape
         self._leave = asyncio.Event()
         self._keys: asyncio.Queue[bytes | str] = asyncio.Queue()
-        self._alternate = False
+        self.screen = ScreenModes()
         self._greeted = False
         self.ending = f"detached from {session}"
 
@@ -202,17 +185,17 @@ class _Attached:
             loop.add_signal_handler(number, self._leave.set)
         loop.add_signal_handler(signal.SIGWINCH, self._resize)
         if sys.stdin.isatty():
-            loop.add_reader(_STDIN, self._read_keys)
+            loop.add_reader(STDIN, self._read_keys)
         try:
             yield
         finally:
-            loop.remove_reader(_STDIN)
+            loop.remove_reader(STDIN)
             for number in (*ends, signal.SIGWINCH):
                 loop.remove_signal_handler(number)
 
     def _read_keys(self) -> None:
         try:
-            keys = os.read(_STDIN, 65_536)
+            keys = os.read(STDIN, 65_536)
         except OSError:
             keys = b""
         keys, found, _ = keys.partition(self._escape)
@@ -222,10 +205,10 @@ class _Attached:
             self._leave.set()
 
     def _resize(self) -> None:
-        if not self._watch:
-            columns, rows = os.get_terminal_size(_STDOUT)
-            if rows and columns:
-                self._keys.put_nowait(json.dumps({"type": "resize", "rows": rows, "columns": columns}))
+        size = window_size()
+        if size and not self._watch:
+            resize = {"type": "resize", "rows": size[0], "columns": size[1]}
+            self._keys.put_nowait(json.dumps(resize))
 
     async def _send(self, socket: ClientConnection) -> None:
         with contextlib.suppress(ConnectionClosed):
@@ -239,9 +222,9 @@ class _Attached:
                 async with asyncio.timeout(_LAST_WORDS if self._exited else None):
                     received = await socket.recv()
                 if isinstance(received, bytes):
-                    self._note_screen(received)
+                    self.screen.note(received)
                     # A terminal that is stopped with Ctrl-S must not stop the answers to pings.
-                    await asyncio.to_thread(_write, received)
+                    await asyncio.to_thread(write_all, STDOUT, received)
                     continue
                 message = json.loads(received)
                 if message["type"] == "closed" and message["code"] == "session_ended":
@@ -289,22 +272,6 @@ class _Attached:
         said = error.response.body.decode(errors="replace")
         return f"the box refused ({error.response.status_code} {code}): {said}"
 
-    def _note_screen(self, data: bytes) -> None:
-        on, off = data.rfind(_ALTERNATE_ON), data.rfind(_ALTERNATE_OFF)
-        if on != off:
-            self._alternate = on > off
-
-    def reset_screen(self) -> None:
-        """Reset the modes that programs in the box have set."""
-        if sys.stdout.isatty():
-            _write(_RESET + (_ALTERNATE_OFF if self._alternate else b""))
-
 
 def _name(escape: bytes) -> str:
     return f"Ctrl-{chr(escape[0] | 0x40)}" if escape[0] < 0x20 else escape.decode()
-
-
-def _write(data: bytes) -> None:
-    with contextlib.suppress(OSError):
-        while data:
-            data = data[os.write(_STDOUT, data) :]

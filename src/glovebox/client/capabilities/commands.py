@@ -6,23 +6,24 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncGenerator, Callable
-from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Literal, Self
 from urllib.parse import quote
 
+import msgspec
+
+from glovebox.client.capabilities.outcomes import CommandOutcome, CommandStatus, failure_text, shortened
 from glovebox.client.connection.answers import decode
 from glovebox.client.connection.link import Link, new_key
 from glovebox.errors import (
     CommandEnded,
-    CommandFailed,
     CommandTimeout,
     CommandWaits,
     NoSuchSession,
     PortClosed,
 )
 from glovebox.protocol.events import Output
-from glovebox.protocol.terminal import Bill, CommandInfo, CommandResult, Limits, StateName
+from glovebox.protocol.terminal import CommandInfo, CommandResult, Limits
 
 #: `raise` when the command waits for input, or go on waiting.
 WaitPolicy = Literal["raise", "wait"]
@@ -30,111 +31,10 @@ WaitPolicy = Literal["raise", "wait"]
 _STEP = 30.0
 #: Seconds for the answer beyond the time that the box waits.
 _GRACE = 15.0
+#: Seconds in which a command has to yield to a signal that ends it.
+_KILL_STEP = 1.0
 #: Seconds for the rest of the output when a command turns out to wait.
 _CATCH_UP = 5.0
-#: Characters of output in the message of an error.
-_SHOWN = 2_000
-_WORDS: dict[str, str] = {
-    "waiting_for_input": "waits for input",
-    "pager": "shows its output in a pager",
-    "editor": "has opened an editor",
-    "stopped": "is stopped",
-}
-
-
-@dataclass(frozen=True)
-class CommandOutcome:
-    """How a command ended. Printing it prints its output."""
-
-    command: str
-    exit_code: int
-    #: What a person would have seen on the terminal.
-    output: str
-    seconds: float
-    id: str = ""
-    session: str = ""
-    #: Whether parts of the output are left out.
-    truncated: bool = False
-    #: CPU time and memory, if known.
-    bill: Bill | None = None
-    #: Remarks of the box, such as why the command was ended.
-    notes: list[str] = field(default_factory=list)
-
-    @property
-    def ok(self) -> bool:
-        """Whether the exit code is 0."""
-        return self.exit_code == 0
-
-    @property
-    def stdout(self) -> str:
-        """The same as `output`: a terminal has one stream. `exec` keeps the streams apart."""
-        return self.output
-
-    @property
-    def stderr(self) -> str:
-        """Always empty: a terminal has one stream. `exec` keeps the streams apart."""
-        return ""
-
-    def check(self) -> Self:
-        """The outcome itself if the exit code is 0.
-
-        Raises:
-            CommandFailed: it is not; the text has the end of the output.
-        """
-        if not self.ok:
-            raise CommandFailed(
-                failure_text(self.command, f"exit code {self.exit_code}", self.output),
-                exit_code=self.exit_code,
-                output=self.output,
-            )
-        return self
-
-    def __str__(self) -> str:
-        return self.output
-
-    def __repr__(self) -> str:
-        return f"<CommandOutcome {shortened(self.command)}: exit code {self.exit_code}, {self.seconds:.1f} s>"
-
-
-@dataclass(frozen=True)
-class CommandStatus:
-    """What a command does right now."""
-
-    command: str
-    state: StateName
-    #: What it has printed so far.
-    output: str
-    #: The question that it asks, if it waits for input.
-    prompt: str = ""
-    #: Whether it asks for something that is not shown, most likely a password.
-    asks_password: bool = False
-    #: None while it runs.
-    exit_code: int | None = None
-    #: The program in the foreground.
-    program: str = ""
-
-    @property
-    def ended(self) -> bool:
-        """Whether it has ended."""
-        return self.state == "ended"
-
-    @property
-    def waits(self) -> bool:
-        """Whether it goes on only if somebody does something: an answer, a key, a signal."""
-        return self.state in _WORDS
-
-    @property
-    def description(self) -> str:
-        """The state in words: `waits for a password: [sudo] password for ada:`."""
-        if self.ended:
-            return f"has ended with exit code {self.exit_code}"
-        words = "waits for a password" if self.asks_password else _WORDS.get(self.state, "runs")
-        if self.prompt:
-            return f"{words}: {self.prompt}"
-        return f"{words} ({self.program})" if self.program and self.state in ("pager", "editor") else words
-
-    def __repr__(self) -> str:
-        return f"<CommandStatus {shortened(self.command)} {self.description}>"
 
 
 class AsyncCommandHandle:
@@ -211,16 +111,21 @@ class AsyncCommandHandle:
         await self._post("signal", {"signal": name})
 
     async def kill(self) -> None:
-        """End the command and everything it started in its session. Idempotent."""
-        if self._end is not None:
-            return
-        if not self._own_session:
+        """End the command. Idempotent.
+
+        A session of its own ends with everything that it started. Another one ends only if the command does
+        not yield to signals.
+        """
+        for name in () if self._own_session else ("INT", "KILL"):
             with contextlib.suppress(CommandEnded):
-                await self.signal("KILL")
-            return
-        self._end = await self._ask(0, "return")
-        if self._end.command.state != "ended":
+                await self._post("signal", {"signal": name})
+            if (await self._ask(_KILL_STEP, "wait")).command.state == "ended":
+                return
+        last = self._end or await self._ask(0, "return")
+        if last.command.state != "ended":
             await self._end_session()
+            info = msgspec.structs.replace(last.command, state="ended", exit_code=-1, ended=time.time())
+            self._end = msgspec.structs.replace(last, command=info, timed_out=False)
 
     async def wait_for_port(self, port: int, timeout: float = 60.0) -> None:
         """Wait until something in the box accepts connections on a port.
@@ -468,16 +373,3 @@ def _status(result: CommandResult) -> CommandStatus:
         exit_code=info.exit_code,
         program=info.program,
     )
-
-
-def failure_text(command: str, what: str, output: str) -> str:
-    """The message of an error about a command, with the end of its output."""
-    end = output.rstrip()
-    end = end if len(end) <= _SHOWN else f"[...]{end[-_SHOWN:]}"
-    return f"{shortened(command)}: {what}" + (f"\n{end}" if end else "")
-
-
-def shortened(command: str, most: int = 60) -> str:
-    """The beginning of a command's first line, in quotes."""
-    line = command.strip().partition("\n")[0]
-    return repr(line if line == command.strip() and len(line) <= most else f"{line[:most]}...")

@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, AsyncIterable
 from pathlib import Path
 from typing import BinaryIO, Self
 
-from glovebox.client.connection.answers import decode
+from glovebox.client.connection.answers import decode, decode_list
 from glovebox.client.connection.events import ItemStream
 from glovebox.client.connection.http import SILENCE
 from glovebox.client.connection.link import Link
@@ -20,7 +20,7 @@ from glovebox.client.connection.retry import Lost, Patience
 from glovebox.client.transfer import files as transfer
 from glovebox.client.transfer.files import Progress
 from glovebox.errors import FileError, GloveboxError, NoSuchFile, RangeNotSatisfiable
-from glovebox.protocol.base import Action, Message, ObservationT
+from glovebox.protocol.base import Action, ObservationT
 from glovebox.protocol.file_info import FileChange, FileInfo, FileList, PathExists, Unpacked
 from glovebox.protocol.files import GlobAction, GrepAction, GrepMatch
 from glovebox.protocol.observations import ErrorObservation
@@ -31,10 +31,6 @@ _BYTES = {"Content-Type": "application/octet-stream"}
 _PIECE = 1 << 19
 _PAGE = 1_000
 _SEARCH_PAGE = 10_000
-
-
-class _Changes(Message):
-    changes: list[FileChange]
 
 
 class AsyncFileWatch(ItemStream[FileChange]):
@@ -77,7 +73,7 @@ class AsyncFileWatch(ItemStream[FileChange]):
         async with contextlib.aclosing(events):
             async for event in events:
                 if event.event == "changes":
-                    yield decode(event.data, _Changes).changes
+                    yield decode_list(event.data, FileChange)
                 elif event.event == "overflow":
                     yield anything
                 elif event.event == "ready":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import base64
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -31,8 +32,8 @@ class CellOutcome:
     status: CellStatus
     #: What was printed and shown, as text, with the traceback if there is one.
     output: str
-    #: The plain form of its result: `"42"`; None if it has none.
-    value: str | None
+    #: Its result: the value if that is a number, a text, a list or the like, else as text; None without one.
+    value: Any
     #: The name of the exception that it raised, or why it was interrupted or died.
     error: str | None
     #: The PNG and JPEG images that it has shown.
@@ -69,7 +70,7 @@ class CellOutcome:
         return self.output
 
     def __repr__(self) -> str:
-        what = f" {self.error}" if self.error else f" {self.value[:40]}" if self.value else ""
+        what = f" {self.error}" if self.error else "" if self.value is None else f" {self.value!r:.40}"
         shown = f", {len(self.images)} images" if self.images else ""
         return f"<CellOutcome {self.status}{what}{shown}>"
 
@@ -132,7 +133,7 @@ def _outcome(code: str, content: str, record: CellRecord) -> CellOutcome:
         code=code,
         status=cell.status or "died",
         output=content,
-        value=results[-1].get("text/plain") if results else None,
+        value=_value(results[-1].get("text/plain", "")) if results else None,
         error=cell.error,
         images=[
             base64.b64decode(data[kind])
@@ -143,3 +144,12 @@ def _outcome(code: str, content: str, record: CellRecord) -> CellOutcome:
         displays=displays,
         seconds=max((cell.ended or 0) - (cell.started or 0), 0.0),
     )
+
+
+def _value(text: str) -> Any:
+    """The value that Python shows as this text, if it can be read back."""
+    try:
+        value = ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return text
+    return text if "..." in text and not isinstance(value, str) else value  # a long one is not shown whole

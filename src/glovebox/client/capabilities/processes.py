@@ -14,10 +14,10 @@ from types import TracebackType
 from typing import Any, Literal, Self
 from urllib.parse import quote
 
-from glovebox.client.capabilities.commands import failure_text, shortened
+from glovebox.client.capabilities.outcomes import ExecOutcome, failure_text, shortened
 from glovebox.client.connection.answers import decode
 from glovebox.client.connection.link import Link, new_key
-from glovebox.errors import CommandFailed, GloveboxError, ProcessTimeout
+from glovebox.errors import GloveboxError, ProcessTimeout
 from glovebox.protocol.processes import ExecResult, ProcessInfo, ProcessOutput
 from glovebox.protocol.terminal import Limits
 
@@ -26,63 +26,8 @@ _STREAMS: tuple[StreamName, StreamName] = ("stdout", "stderr")
 #: Seconds of one request; longer waits are several.
 _STEP = 30.0
 _GRACE = 15.0
-#: Bytes of each stream in the answer to `/exec`; the rest is read from the process.
-_MOST_OUTPUT = 32 << 20
-
-
-@dataclass(frozen=True)
-class ExecOutcome:
-    """How a program ended, and what it wrote."""
-
-    #: The program and its arguments, or the text for the shell.
-    command: str
-    #: Its exit status; 128 and the number of the signal if a signal ended it.
-    exit_code: int
-    stdout_bytes: bytes
-    stderr_bytes: bytes
-    seconds: float
-    #: The signal that ended it, such as `SIGKILL`.
-    signal: str | None = None
-    #: Why it ended: `exit`, `signal`, `timeout`, `oom`, `limit`; `lost` if that is not known.
-    reason: str = "exit"
-
-    @property
-    def ok(self) -> bool:
-        """Whether the exit code is 0."""
-        return self.exit_code == 0
-
-    @property
-    def stdout(self) -> str:
-        """Standard output as text; what is not UTF-8 is replaced."""
-        return self.stdout_bytes.decode("utf-8", "replace")
-
-    @property
-    def stderr(self) -> str:
-        """Standard error as text; what is not UTF-8 is replaced."""
-        return self.stderr_bytes.decode("utf-8", "replace")
-
-    @property
-    def output(self) -> str:
-        """Standard output, and after it standard error."""
-        return self.stdout + self.stderr
-
-    def check(self) -> Self:
-        """The outcome itself if the exit code is 0.
-
-        Raises:
-            CommandFailed: it is not; the text has the end of the output.
-        """
-        if not self.ok:
-            what = f"{self.signal} ({self.reason})" if self.signal else f"exit code {self.exit_code}"
-            raise CommandFailed(
-                failure_text(self.command, what, self.stderr or self.stdout),
-                exit_code=self.exit_code,
-                output=self.output,
-            )
-        return self
-
-    def __repr__(self) -> str:
-        return f"<ExecOutcome {shortened(self.command)}: exit code {self.exit_code}, {self.seconds:.1f} s>"
+#: Seconds in which a program is found and ended whose caller was cancelled.
+_ABANDONED_LIMIT, _ABANDONED_PAUSE = 3.0, 0.02
 
 
 @dataclass(frozen=True)
@@ -247,13 +192,31 @@ async def run_process(
         )
         return await _with_output(handle, {"stdout": on_stdout, "stderr": on_stderr})
     body = _body(command, stdin, cwd, env, user, timeout, limits)
-    body |= {"output_encoding": "base64", "max_output": _MOST_OUTPUT}
+    body |= {"output_encoding": "base64", "tag": new_key()}
     limit = None if timeout is None else timeout + _GRACE
-    done = await link.ask(ExecResult, "POST", "/exec", body=body, limit=limit, repeatable=True)
+    try:
+        done = await link.ask(ExecResult, "POST", "/exec", body=body, limit=limit, repeatable=True)
+    except asyncio.CancelledError:
+        await _end_abandoned(link, body["tag"])
+        raise
     handle = AsyncProcessHandle(link, _shown(command), done.process)
-    stdout = await handle.stdout() if done.stdout_truncated else base64.b64decode(done.stdout)
-    stderr = await handle.stderr() if done.stderr_truncated else base64.b64decode(done.stderr)
+    stdout, stderr = base64.b64decode(done.stdout), base64.b64decode(done.stderr)
+    if done.stdout_truncated:
+        stdout += await handle.stdout(len(stdout))
+    if done.stderr_truncated:
+        stderr += await handle.stderr(len(stderr))
     return _outcome(handle.command, done.process, stdout, stderr)
+
+
+async def _end_abandoned(link: Link, tag: str) -> None:
+    """End a program whose caller does not wait any more, as `subprocess.run` does."""
+    with contextlib.suppress(GloveboxError, TimeoutError):
+        async with asyncio.timeout(_ABANDONED_LIMIT):
+            # It may be just starting, and be listed in a moment.
+            while not (found := await link.ask_list(ProcessInfo, "/processes", {"tag": tag})):  # noqa: ASYNC110
+                await asyncio.sleep(_ABANDONED_PAUSE)
+            for info in found:
+                await link.send("DELETE", f"/processes/{quote(info.id)}")
 
 
 def checked_time(outcome: ExecOutcome, timeout: float | None) -> ExecOutcome:

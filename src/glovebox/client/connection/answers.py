@@ -83,6 +83,18 @@ def decode(body: bytes, kind: type[MessageT]) -> MessageT:
         ) from error
 
 
+def decode_list(body: bytes, kind: type[MessageT]) -> list[MessageT]:
+    """Decode the response of an endpoint that lists something.
+
+    Raises:
+        BadAnswer: it is something else.
+    """
+    try:
+        return decode_json(body, list[kind])  # type: ignore[valid-type]
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise BadAnswer(f"That is not a list of a box: {_shown(body.decode('utf-8', 'replace'))}") from error
+
+
 def envelope(body: bytes) -> dict[str, Any]:
     """The JSON object of a response.
 

@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from glovebox.client.connection.answers import MessageT, decode
+from glovebox.client.connection.answers import MessageT, decode, decode_list
 from glovebox.client.connection.events import ServerSentEvent, server_sent_events
 from glovebox.client.connection.http import Connection
 from glovebox.client.connection.retry import Lost, Patience
-from glovebox.errors import BadAnswer
-from glovebox.json_codec import decode_json
 
 if TYPE_CHECKING:
     from glovebox.client.runtime import Runtime
@@ -65,11 +63,7 @@ class Link:
         Raises:
             GloveboxError: the box refused, or did not answer in time; its class says why.
         """
-        answer = await self.send("GET", path, query)
-        try:
-            return decode_json(answer, list[kind])  # type: ignore[valid-type]
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise BadAnswer(f"{path} did not answer with a list: {error}") from error
+        return decode_list(await self.send("GET", path, query), kind)
 
     async def send(
         self,

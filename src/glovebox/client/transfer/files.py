@@ -95,7 +95,7 @@ async def open_source(
     recursive: bool,
     follow_links: bool = False,
     progress: Progress | None = None,
-) -> Sending:
+) -> UploadStream:
     """The content of a file, or with `recursive` a directory as a zip archive, ready to be sent.
 
     Raises:
@@ -107,7 +107,7 @@ async def open_source(
         raise FileNotFoundError(f"Source file {source} does not exist")
     items = await asyncio.to_thread(collect, path, name=name, recursive=recursive, follow_links=follow_links)
     content = ((piece, len(piece)) for piece in read_file(items[0]))
-    return Sending(items, pack(items) if recursive else content, progress)
+    return UploadStream(items, pack(items) if recursive else content, progress)
 
 
 def collect(source: Path, *, recursive: bool, name: str = "", follow_links: bool = False) -> list[TreeItem]:
@@ -150,7 +150,7 @@ def _is_utf8(name: str) -> bool:
     return True
 
 
-def _form(filename: str, sent: Sending) -> FormData:
+def _form(filename: str, sent: UploadStream) -> FormData:
     from aiohttp import FormData
 
     form = FormData(quote_fields=False)
@@ -158,7 +158,7 @@ def _form(filename: str, sent: Sending) -> FormData:
     return form
 
 
-class Sending:
+class UploadStream:
     """Pieces on their way, each made in a thread; progress is reported when the next one is requested."""
 
     def __init__(

@@ -81,6 +81,7 @@ class WindowPlugin(Plugin):
         return [
             self.terminal.run,
             self.terminal.execute,
+            self.terminal.give_input,
             *self._content.handlers(),
             *self._search.handlers(),
             *self._paths.handlers(),

@@ -21,12 +21,15 @@ from glovebox.protocol.actions import (
     IPythonRunCellAction,
 )
 from glovebox.protocol.base import Action
+from glovebox.protocol.terminal import CommandAction, CommandInputAction
 from glovebox.protocol.tools.arguments import checked
 from glovebox.protocol.tools.base import Tool, ToolCall
 from glovebox.protocol.tools.catalogue import (
     CATALOGUE,
     EDITOR_COMMANDS,
+    KEYS,
     LINE_RANGE,
+    PATIENCE,
     SECONDS,
     Argument,
     ToolEntry,
@@ -44,6 +47,8 @@ _EDITOR = "oh_aci"
 #: `read` as always, but of pictures by whatever path.
 _SHOWN = "shown"
 _KEYS = ("C-c", "C-d", "C-z")
+#: Characters of output that a model is shown unless it asks for another number.
+_BUDGET = 30_000
 _PICTURES = (".png", ".jpg", ".jpeg", ".gif")
 
 ENTRIES: dict[str, ToolEntry] = {entry.action.action: entry for entry in CATALOGUE}
@@ -94,9 +99,32 @@ def run_action(values: dict[str, Any]) -> Action[Any]:
 
     Keys are for what is running, whether or not the model says so.
     """
+    if keys := values.pop("keys", None):
+        text = f"{values['command']}\n" if values.get("is_input") else ""
+        taken = {name: values[name] for name in ("session", "budget", "timeout") if name in values}
+        return CommandInputAction(text=text, keys=keys, **taken)
     if values["command"].strip() in _KEYS:
         values["is_input"] = True
     return CmdRunAction(**values, blocking="timeout" in values)
+
+
+def native_action(action: Action[Any]) -> Action[Any]:
+    """What a call comes to outside the contract: a command that is answered when it ends or waits."""
+    if isinstance(action, CommandInputAction) and action.timeout is None:
+        return msgspec.structs.replace(action, timeout=PATIENCE)
+    if not isinstance(action, CmdRunAction):
+        return action
+    text, key = action.command, action.command.strip()
+    shared: dict[str, Any] = {
+        "session": action.session,
+        "timeout": action.timeout or PATIENCE,
+        "budget": action.budget or _BUDGET,
+    }
+    if key and not action.is_input:
+        return CommandAction(command=text, on_wait="return", **shared)
+    if key in _KEYS:
+        return CommandInputAction(keys=[key], **shared)
+    return CommandInputAction(text=f"{text}\n" if action.is_input else "", **shared)
 
 
 def write_action(values: dict[str, Any]) -> Action[Any]:
@@ -212,8 +240,8 @@ _EDITOR_ALIAS = Alias(
 ALIASES: dict[str, Alias] = {
     # Anthropic's.
     "bash": Alias(
-        # The last two are not Anthropic's, but the answer to a command that runs on speaks of them.
-        _takes(command=_TEXT, restart=_FLAG, is_input=_FLAG, timeout=SECONDS),
+        # The last three are not Anthropic's, but the answer to a command that runs on speaks of them.
+        _takes(command=_TEXT, restart=_FLAG, is_input=_FLAG, keys=KEYS, timeout=SECONDS),
         _bash,
         CmdRunAction,
     ),
@@ -221,7 +249,7 @@ ALIASES: dict[str, Alias] = {
     "str_replace_editor": _EDITOR_ALIAS,
     # Those of OpenHands.
     "execute_bash": Alias(
-        _takes("command", command=_TEXT, is_input=_FLAG, timeout=SECONDS, security_risk={}),
+        _takes("command", command=_TEXT, is_input=_FLAG, keys=KEYS, timeout=SECONDS, security_risk={}),
         run_action,
         CmdRunAction,
     ),

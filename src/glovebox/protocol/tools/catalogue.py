@@ -33,6 +33,9 @@ READ_LIMIT = 100_000
 
 LINE_RANGE: dict[str, Any] = {"type": "array", "items": {"type": "integer"}}
 SECONDS: dict[str, Any] = {"type": "number", "exclusiveMinimum": 0}
+KEYS: dict[str, Any] = {"type": "array", "items": {"type": "string"}}
+#: Seconds that a call waits for a command unless it says otherwise: many clients give up after 60.
+PATIENCE = 45.0
 
 
 class Argument(NamedTuple):
@@ -72,21 +75,21 @@ _LIMIT = Argument("How many results to answer with, at most 10,000.")
 _RUN = ToolEntry(
     CmdRunAction,
     "Run a command",
-    """\
+    f"""\
 Run a command in a persistent interactive bash: the directory, variables, functions and background jobs \
 stay from one call to the next. Use it for everything that has no tool of its own: building, testing, \
 installing, git.
 
-What comes back is the output as a person would have seen it, then the current directory and the exit \
-code. Output of more than 30,000 characters is cut in the middle.
+What comes back is the output as a person would have seen it, then the exit code and the current \
+directory. Of more than 30,000 characters the beginning, the end and the lines around errors are shown.
 
-- One command per call. Chain several with && or ; (a here-document or a loop may have many lines).
-- A command that prints nothing for 10 seconds is answered with what it has printed so far and goes on \
-running: there is no exit code yet. Then call again with command "" to wait for more output, with \
-is_input true to type an answer, or with C-c (also C-d, C-z) to interrupt it. A new command is refused \
-while one is running in the same session.
-- If you know that it takes long, give a timeout instead: the answer comes when the command ends, at the \
-latest after so many seconds.
+- The command may have several lines; they run as one command.
+- When it waits for input, a password say, or shows a pager or an editor, the answer comes at once and says \
+so. Then call again with is_input true to type a line, or with keys.
+- A command that takes longer than {PATIENCE:g} seconds, or than timeout, goes on; the answer has what it \
+has printed so far, and no exit code. Then call again with command "" to wait for more output, with \
+is_input or keys, or with C-c (also C-d, C-z) to interrupt it. A new command is refused while one is \
+running in the same session.
 - Start servers in the background with their output in a file: `python app.py > app.log 2>&1 &`.
 - Commands in different sessions run at the same time.""",
     {
@@ -94,10 +97,13 @@ latest after so many seconds.
             'What to run. "" waits for more output of the command that is running; C-c, C-d and C-z are keys.'
         ),
         "is_input": Argument("Type command as a line of input into the program that is running."),
+        "keys": Argument(
+            "Press these keys in the program that is running: Enter, Escape, Tab, Up, PageDown, F1, C-c, "
+            "M-x, or any character. With is_input, after the line.",
+            KEYS,
+        ),
         "timeout": Argument(
-            "Wait up to so many seconds for the end of the command, however long it prints nothing. It goes "
-            "on when they are over.",
-            SECONDS,
+            "Wait up to so many seconds for the end of the command. It goes on when they are over.", SECONDS
         ),
         "session": Argument(
             "Which shell to use. One that is not there yet is opened: letters, digits, - and _. Shells share "

@@ -19,6 +19,7 @@ from glovebox.protocol.observations import (
     IPythonRunCellObservation,
     MCPObservation,
 )
+from glovebox.protocol.terminal import CommandObservation
 from glovebox.protocol.tools.base import ImagePart, Part, TextPart, ToolResult
 from glovebox.protocol.tools.catalogue import READ_LIMIT
 
@@ -41,8 +42,10 @@ def failed(text: str) -> ToolResult:
 def result(observation: Observation) -> ToolResult:
     """What a model is shown of an observation."""
     match observation:
+        case CommandObservation():
+            return ToolResult(parts=[TextPart(text=shown_command(observation))], observation=observation)
         case CmdOutputObservation():
-            return ToolResult(parts=[TextPart(text=command_text(observation))], observation=observation)
+            return ToolResult(parts=[TextPart(text=_contract_text(observation))], observation=observation)
         case IPythonRunCellObservation():
             return _plain(observation, *_pictures(observation.image_urls or ()))
         case BrowserOutputObservation():
@@ -65,17 +68,42 @@ def _plain(observation: Observation, *images: Part, is_error: bool = False) -> T
     return ToolResult(parts=[text, *images], is_error=is_error, observation=observation)
 
 
-def command_text(observation: CmdOutputObservation) -> str:
-    """The output of a command as the contract shows it to agents."""
+def _contract_text(observation: CmdOutputObservation) -> str:
+    """The output of a command of the contract, with its own words about it."""
     metadata = observation.metadata
-    text = f"{metadata.prefix}{observation.content}{metadata.suffix}"
-    if metadata.working_dir:
-        text += f"\n[Current working directory: {metadata.working_dir}]"
-    if metadata.py_interpreter_path:
-        text += f"\n[Python interpreter: {metadata.py_interpreter_path}]"
-    if metadata.exit_code != -1:
-        text += f"\n[Command finished with exit code {metadata.exit_code}]"
-    return text
+    return f"{metadata.prefix}{observation.content}{metadata.suffix}"
+
+
+def shown_command(observation: CommandObservation) -> str:
+    """The output of a command, what there is to know besides, and how the command is, in words."""
+    lines = [observation.content.strip("\n"), *(f"[{note}]" for note in observation.notes)]
+    lines.append(f"[{_how_it_is(observation)}]")
+    return "\n".join(line for line in lines if line)
+
+
+def _how_it_is(observation: CommandObservation) -> str:
+    command = observation.command
+    program = f" ({command.program})" if command.program else ""
+    go_on = 'call again with is_input true to answer, with keys, or with "C-c" to interrupt it.'
+    match command.state:
+        case "ended":
+            where = f" Current directory: {command.cwd}" if command.cwd else ""
+            return f"The command ended with exit code {command.exit_code}.{where}"
+        case "waiting_for_input":
+            wanted = "a password" if command.echo_off else "input"
+            return f"The command waits for {wanted}: {command.prompt or '(no prompt)'}; {go_on}"
+        case "pager":
+            return (
+                f"The command shows a pager{program}: call again with keys such as Space, or q to leave it."
+            )
+        case "editor":
+            return f"The command shows an editor{program}: call again with keys to use or leave it."
+        case "stopped":
+            return f"The command is stopped{program}; send it a signal, or {go_on}"
+    return (
+        'The command still runs. Call again with command "" to wait for more output, with is_input true to '
+        'type a line, or with "C-c" to interrupt it.'
+    )
 
 
 def _read(observation: FileReadObservation) -> ToolResult:

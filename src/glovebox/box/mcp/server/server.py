@@ -30,9 +30,9 @@ INSTRUCTIONS = """\
 A sandbox to work in: a Linux machine with shells, files and more. Its working directory is {working_dir}.
 
 Commands run in persistent shells: directory, variables and background jobs stay from one call to the next. \
-A session of another name is another shell, and sessions work side by side. A command that prints nothing \
-for {silence} seconds is answered with what it has printed so far and goes on: ask for more, send it input, \
-or interrupt it with C-c.
+A session of another name is another shell, and sessions work side by side. A command that waits for input, \
+or takes longer than the time it was given, is answered with what it has printed so far and goes on: ask for \
+more, send it input, or interrupt it with C-c.
 
 Relative paths start from the directory of the main shell. The files of the working directory are also \
 resources, with file:// addresses."""
@@ -50,7 +50,6 @@ class BoxServer:
         self.server = self._make(WorkspaceResources(toolbox.executor, threads, services.settings.working_dir))
 
     def tools_changed(self) -> None:
-        """Notify all clients."""
         self._audience.tools_changed()
 
     def close(self) -> None:
@@ -66,9 +65,7 @@ class BoxServer:
             version=__version__,
             title="Glovebox",
             description="A sandbox for AI agents: shells, files, notebooks and a browser.",
-            instructions=INSTRUCTIONS.format(
-                working_dir=settings.working_dir, silence=settings.no_change_timeout_seconds
-            ),
+            instructions=INSTRUCTIONS.format(working_dir=settings.working_dir),
             on_list_tools=self._list_tools,
             on_call_tool=self._call_tool,
             on_list_resources=resources.list,

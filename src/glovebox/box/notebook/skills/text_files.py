@@ -125,13 +125,13 @@ def goto_line(line_number: object) -> None:
 
 @telling
 def scroll_down() -> None:
-    """Show what comes after."""
+    """Show the next window of lines in the open file."""
     _scroll(SIZE)
 
 
 @telling
 def scroll_up() -> None:
-    """Show what comes before."""
+    """Show the window of lines before this one in the open file."""
     _scroll(-SIZE)
 
 

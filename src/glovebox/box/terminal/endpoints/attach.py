@@ -15,6 +15,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from glovebox.box.events import EventLog
 from glovebox.box.terminal.manager import BoxSession, Terminal
+from glovebox.box.terminal.shell.integration import without_typed_line
 from glovebox.errors import (
     GloveboxError,
     NoSuchSession,
@@ -149,7 +150,7 @@ class _Person:
                 return
             position += len(data)
             if data:
-                await _send(self._socket, data)
+                await _send(self._socket, without_typed_line(data))
 
     async def listen(self, *, take: bool) -> None:
         """Do what the person wants, until they go away."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import re
 
-from glovebox.box.terminal.output.screen import SEQUENCE, Screen
+from glovebox.box.terminal.output.screen import SEQUENCE, Screen, split_cells
 
 #: Anything that is not plain text, line ends and tabs.
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
@@ -80,6 +80,12 @@ def _last_writing(text: str) -> str:
         if len(part) > len(shown):
             shown += part[len(shown) :]
     return shown
+
+
+def end_column(data: bytes) -> int:
+    """In which column the cursor is after a few lines that move it only to the right and to new lines."""
+    text = _ANY_CONTROL.sub("", data.decode("utf-8", _ERRORS))
+    return len(split_cells(re.split("[\r\n]", text)[-1])[1])
 
 
 def split_unfinished(data: bytes) -> tuple[bytes, bytes]:

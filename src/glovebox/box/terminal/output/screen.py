@@ -98,7 +98,7 @@ class Screen:
         if text.isascii():
             cells = list(text)
         else:
-            marks, cells = _cells(text)
+            marks, cells = split_cells(text)
             if marks and 0 < x <= len(line):
                 line[x - 1] += marks
         end = x + len(cells)
@@ -219,7 +219,7 @@ class Screen:
             line[self._x : end] = " " * (end - self._x)
 
 
-def _cells(text: str) -> tuple[str, Line]:
+def split_cells(text: str) -> tuple[str, Line]:
     """The marks that belong to the character before `text`, and its cells."""
     marks = ""
     cells: Line = []

@@ -69,6 +69,7 @@ class Turn(msgspec.Struct, eq=False):
     looks: int = 0
     #: Whether it may have removed all our hooks, so that its end must be looked for.
     suspect: bool = False
+    text: bytes = b""
 
 
 class BashListener(Protocol):
@@ -104,6 +105,11 @@ class Bash:
     _delivery: Delivery | None = None
     #: Set at the end of a turn that is waited for.
     _turn_over: asyncio.Event | None = None
+    #: The newest prompt; None if it was not seen.
+    _prompt: bytes | None = None
+    _columns = 80
+    #: Where what is shown to people begins in what was printed since the line was typed.
+    _echo_end: int | None = None
     #: How much of what background jobs printed came before the prompt.
     _prompt_at = 0
     _prompt_limit = _PROMPT_LIMIT
@@ -225,11 +231,11 @@ class Bash:
             self._delivery.put(text)
         self._debug_trap = self._debug_trap or (b"trap" in text and b"DEBUG" in text)
         suspect = b"PROMPT_COMMAND" in text or b"PS1" in text
-        return Turn(secrets.token_urlsafe(6), command, suspect=suspect)
+        return Turn(secrets.token_urlsafe(6), command, suspect=suspect, text=text)
 
-    def run(self, turn: Turn) -> None:
-        """Run the command that was prepared, once the shell is at its prompt."""
-        self._turn = turn
+    def run(self, turn: Turn, columns: int) -> None:
+        """Run the command that was prepared in a terminal so wide, once the shell is at its prompt."""
+        self._turn, self._columns = turn, columns
         if self.alive:
             self._at_prompt(self._begin_command)
         else:
@@ -242,10 +248,23 @@ class Bash:
 
     def _begin_command(self) -> None:
         self._echo.clear()
+        self._echo_end = None
         self._stalls = 0
         self._phase = _Phase.TYPED
-        self._type_command()
+        self._type_command(self._show_command())
         self._expect_output()
+
+    def _show_command(self) -> bytes:
+        """Have people who watch see the command in place of the line to type, which is returned."""
+        line, text, command = self._command_line(), self._turn.text, self._turn.command
+        if self._delivery is None or command is None:
+            return line
+        shown = f"{command.text}\n".encode("utf-8", "replace")
+        if self._prompt is not None:
+            after = b"" if self.touched else self._stray.peek()[self._prompt_at :]
+            shown, line = integration.shown_command(command.text, self._prompt + after, self._columns, line)
+        self._delivery.put_shown(text, shown)
+        return line
 
     def _press(self, key: bytes) -> None:
         self._begin_turn()
@@ -293,7 +312,7 @@ class Bash:
             return
         self.replayed.set()
         if self._phase is _Phase.TYPED and self.channel.inputs < self._typed_number:
-            self._type_command()
+            self._type_command(self._command_line())
         elif self._phase is _Phase.REPAIR:
             # The line may have been typed already; once more does no harm at a prompt.
             report = integration.report_line(self._turn.token) + b"\r"
@@ -317,8 +336,8 @@ class Bash:
         if self._channel is not None and self._replay_until is None:
             self._channel.write(data, token)
 
-    def _type_command(self) -> None:
-        self.channel.write(_DISCARD_LINE + self._command_line() + b"\r", self._turn.token)
+    def _type_command(self, line: bytes) -> None:
+        self.channel.write(_DISCARD_LINE + line + b"\r", self._turn.token)
 
     def _command_line(self) -> bytes:
         delivery = self._delivery
@@ -388,18 +407,23 @@ class Bash:
             self._unclaimed.append(data)
         elif self._phase is _Phase.DOUBT:
             self._doubtful.append((data, at))
+        elif self._phase is _Phase.PROMPT:
+            self._prompt = (self._prompt or b"") + data
 
     def _marked(self, mark: ShellMark, at: int) -> None:
         if mark.kind in "ABHP" and mark.token == self.session_token:
             self._prompted(mark, at)
-        elif mark.kind == "C" and at == self._entered_at and self._replay_until is not None:
+        elif mark.kind in "CT" and at == self._entered_at and self._replay_until is not None:
             # Typed by an earlier server, whose journal has lost it.
             if mark.token.replace("-", "").replace("_", "").isalnum():
                 self._turn.token = mark.token
         elif mark.token != self._turn.token:
             self._printed(mark.raw, at)  # a stale one, or an imitation
+        elif mark.kind == "T" and self._phase is _Phase.TYPED:
+            self._echo_end = len(self._echo)
         elif mark.kind == "C" and self._phase is _Phase.TYPED:
-            self._stray.append(_without_echo(bytes(self._echo), self._command_line(), trap=self._debug_trap))
+            echo = bytes(self._echo[: self._echo_end])
+            self._stray.append(_without_echo(echo, self._command_line(), trap=self._debug_trap))
             if self.touched:  # a line that a person began to type and left is not output
                 whole, self._stray, self.touched = self._stray.take().data, OutputBuffer(), False
                 self._stray.append(whole[: whole.rfind(b"\n") + 1])
@@ -472,6 +496,7 @@ class Bash:
         if self._phase in (_Phase.ENDED, _Phase.PROMPT):
             if at_rest:
                 self._prompt_limit = _NO_PROMPT_LIMIT
+                self._prompt = None
                 self._ready()
             else:
                 self._set_timer(_PROMPT_LIMIT, self._prompt_missed)
@@ -519,6 +544,7 @@ class Bash:
             if self._phase is _Phase.CLAIMED:
                 self._finish()
             self._phase = _Phase.PROMPT
+            self._prompt = b""
             self._keep_unclaimed()
         elif self._phase is _Phase.REPAIR:
             self._phase = _Phase.RUNNING  # a prompt of ours that some other program shows

@@ -14,7 +14,7 @@ _OPEN_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Delivery:
-    """A private directory. Everything but `put` may block.
+    """A private directory. Everything but `put` and `put_shown` may block.
 
     It belongs to the server. A shell of another user reads it through `group` and cannot change it. It may be
     removed, by what cleans up /tmp, and others may put something in its place: links are not followed, and a
@@ -57,11 +57,18 @@ class Delivery:
 
     def put(self, command: bytes) -> None:
         """Leave a command for the shell to find. Takes microseconds: the file stays open and in memory."""
-        data = command + b"\0"
-        os.pwrite(self._descriptor, data, 0)
-        if self._size > len(data):
-            os.ftruncate(self._descriptor, len(data))
-        self._size = len(data)
+        self._replace(0, command)
+
+    def put_shown(self, command: bytes, shown: bytes) -> None:
+        """Leave, after the command that was put, what people who watch are shown of it."""
+        self._replace(len(command) + 1, shown)
+
+    def _replace(self, offset: int, text: bytes) -> None:
+        end = offset + len(text) + 1
+        os.pwrite(self._descriptor, text + b"\0", offset)
+        if self._size > end:
+            os.ftruncate(self._descriptor, end)
+        self._size = end
 
     def restore(self) -> None:
         os.close(self._descriptor)

@@ -24,17 +24,19 @@ __gb_name=/proc/$$/comm
 { builtin printf bash >|"$__gb_name"; } 2>/dev/null || __gb_name=/dev/null
 readonly __gb_name
 readonly __gb_before="\[\e]1807;A;$__gb_session\a\]" __gb_after="\[\e]1807;B;$__gb_session\a\]"
+__gb_own=() __gb_line=() __gb_prompt=()
 readonly __gb_entered="\e]1807;P;$__gb_session\a" __gb_hook='{ __gb_end; } >/dev/null 2>&1'
 alias git='git --no-pager'
 
-# Fetch the command for token $1, from the file $2 if that is another. The typed line evaluates it afterwards, at top level, so that
-# `declare`, `local`, traps and job control behave as if it had been typed.
+# Fetch the command for token $1, from the file $2 if that is another, and what people who watch are shown in place of the typed
+# line. That line evaluates the command afterwards, at top level, so that `declare`, `local`, traps and job control behave as if it
+# had been typed.
 __gb() {
     __gb_status=$?
     local - text
     set +eux
     __gb_token=$1 __gb_count=0
-    mapfile -d '' -n 1 -t text <"${2-$__gb_file}" ||
+    mapfile -d '' -n 2 -t text <"${2-$__gb_file}" ||
         text=('echo "glovebox: the command could not be read" >&2; false')
     # A status other than 0 is handed on from the left of `&&`, where neither `set -e` nor an ERR trap sees it.
     if ((__gb_status)); then
@@ -42,6 +44,7 @@ __gb() {
     else
         __gb=$'__gb_begin\n'${text[0]}
     fi
+    __gb_shown=${text[1]-}
     __gb_killed=
     [[ ${text[0]} == *kill* ]] && __gb_killed=1
     # `eval` counts as a level of `set -x`; on a terminal, a backspace takes its extra `+` back.
@@ -57,9 +60,9 @@ __gb() {
 __gb_begin() {
     local -
     set +eux
-    __gb=
+    __gb= __gb_agent=1
     builtin printf bash >|"$__gb_name"
-    builtin printf '\e]1807;C;%s\a' "$__gb_token" >"$__gb_tty"
+    builtin printf '\e]1807;T;%s\a%s\e]1807;C;%s\a' "$__gb_token" "$__gb_shown" "$__gb_token" >"$__gb_tty"
     return "$__gb_status"
 }
 
@@ -97,6 +100,13 @@ __gb_end() {
     builtin printf '\e]1807;D;%s\x1f%s\x1f%s\x1f%s\x1f%s\x1f%s\x1f%s\a' "$__gb_token" \
         "$status" "$!" "${user@P}" "${host@P}" "${PWD@Q}" "${python@Q}" >"$__gb_tty"
     __gb_arm
+    __gb_prompt=()
+    if ((${#__gb_own[@]})) && [[ ! ${__gb_agent-} || ${__gb_pwd-} != "$PWD" ]]; then
+        for directory in "${!__gb_own[@]}"; do
+            __gb_prompt[directory]=${__gb_own[directory]}
+        done
+    fi
+    __gb_agent= __gb_pwd=$PWD
     return "$status"
 }
 
@@ -104,7 +114,7 @@ __gb_end() {
 __gb_over() {
     local status=$? -
     set +eux
-    builtin printf '\e]1807;H;%s\a' "$__gb_session" >"$__gb_tty"
+    ((${#__gb_prompt[@]})) && builtin printf '\e]1807;H;%s\a' "$__gb_session" >"$__gb_tty"
     return "$status"
 }
 
@@ -117,20 +127,42 @@ __gb_arm() {
     fi
     [[ ${PS0-} == *"$__gb_entered"* ]] || PS0=$__gb_entered${PS0-}
     export -n PS0 PS1 # a shell inside this one must not show our marks
-    [[ ${PROMPT_COMMAND-} == "$__gb_hook" && ${#PROMPT_COMMAND[@]} == 1 ]] || __gb_hook
+    [[ ${PROMPT_COMMAND-} == "$__gb_hook" && ${#PROMPT_COMMAND[@]} == 1 && ${#__gb_own[@]} == 0 ]] || __gb_hook
 }
 
-# Be before the entries that the user has in PROMPT_COMMAND, so that the answer does not wait for them: on a line of its
-# own, whatever theirs are. Bash runs more than one entry since 5.1.
+# Be before the entries that the user has in PROMPT_COMMAND, so that the answer does not wait for them. Theirs are kept in __gb_own,
+# and replaced by lines that evaluate __gb_prompt, where __gb_end puts them when they are due: such entries follow the directory, and
+# a person who uses this shell, but cost every command of an agent their time. The text stays to be seen, as an argument of `:`.
+# Bash runs more than one entry since 5.1.
 __gb_hook() {
-    local over='{ __gb_over; } >/dev/null 2>&1' others=${PROMPT_COMMAND-}
+    local index known text first
     [[ ${PROMPT_COMMAND+set} && ${PROMPT_COMMAND@a} == *r* ]] && return
-    if [[ $others != "$__gb_hook" && $others != "$__gb_hook"$'\n'* ]]; then
-        others=${others//"$__gb_hook"/:}
-        PROMPT_COMMAND=$__gb_hook${others:+$'\n'$others}
-    fi
-    if [[ $PROMPT_COMMAND != "$__gb_hook" || ${#PROMPT_COMMAND[@]} != 1 ]]; then
-        PROMPT_COMMAND[1807]=$over
+    for index in "${!PROMPT_COMMAND[@]}"; do
+        text=${PROMPT_COMMAND[index]}
+        [[ $index == 1807 || $text == "${__gb_line[index]-}" ]] && continue
+        for known in "${!__gb_line[@]}"; do
+            text=${text//"${__gb_line[known]}"/"${__gb_own[known]}"}
+        done
+        # Something was changed within a line of ours.
+        [[ $text == *'"${__gb_prompt['* ]] && builtin eval "text=${text#*$'\n': }"
+        [[ $text == *'"${__gb_prompt['* ]] && text=
+        __gb_own[index]=${text//"$__gb_hook"/:} __gb_pwd=
+    done
+    for index in "${!__gb_own[@]}"; do
+        if [[ ! ${PROMPT_COMMAND[index]+set} || ! ${__gb_own[index]} ]]; then
+            unset "__gb_own[index]" "__gb_line[index]"
+            continue
+        fi
+        first=
+        ((index)) || first=$__gb_hook$'\n'
+        __gb_line[index]=$first'\eval "${__gb_prompt['$index$']-}"\n: '${__gb_own[index]@Q}
+        PROMPT_COMMAND[index]=${__gb_line[index]}
+    done
+    [[ ${__gb_own[0]+set} ]] || PROMPT_COMMAND=$__gb_hook
+    if ((${#__gb_own[@]})); then
+        PROMPT_COMMAND[1807]='{ __gb_over; } >/dev/null 2>&1'
+    elif [[ ${PROMPT_COMMAND[1807]+set} ]]; then
+        unset 'PROMPT_COMMAND[1807]'
     fi
 }
 

@@ -3,7 +3,8 @@
 `integration.bash` is the other half. A mark is `ESC ] 1807 ; kind ; token BEL`; the end mark carries more
 fields after the token. Kinds: `A` and `B` enclose the prompt, `P` says that a line was entered there, `C`
 begins and `D` ends a command's output; between `J` and `D` bash itself tells of jobs. `H` says that the
-user's own hooks, which run after `D`, are over.
+user's own hooks, which run after `D`, are over. Between `T` and `C` is what people see in place of the line
+that was typed.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ import shlex
 from pathlib import Path
 
 import msgspec
+
+from glovebox.box.terminal.output.rendering import end_column
 
 #: Names in the directory that the server and the shell share.
 COMMAND_FILE = "command"
@@ -27,6 +30,15 @@ _LONGEST_MARK = 32_768
 _MARK_END = re.compile(rb"[\x07\x1b]")
 _QUOTED = re.compile(rb"\$'((?:[^'\\]|\\.)*)'|'([^']*)'|\\(.)|([^'\\$]+)", re.DOTALL)
 _ESCAPE = re.compile(rb"\\(?:([0-7]{1,3})|(.))", re.DOTALL)
+#: Of a longer command, people who watch see the beginning.
+_LONGEST_SHOWN = 4_000
+#: Control characters; tabs and line ends are shown as they are.
+_NOT_SHOWN = re.compile("[\x00-\x08\x0b-\x1f\x7f]")
+#: A line that was typed, marks, and what erases it.
+_TYPED = re.compile(
+    rb' \\__gb [\w-]+(?: [^\r\n;]*)?;\\eval "\$__gb"[ \r\n]*'
+    rb"((?:\x1b\]1807;[PT];[\w-]+\x07)+)\x1b\[\d+A\x1b\[\d+G\x1b\[J"
+)
 _SIMPLE_ESCAPES = {
     b"a": b"\a",
     b"b": b"\b",
@@ -105,6 +117,30 @@ def command_line(token: str, file: str = "") -> bytes:
     """
     words = f"{token} {shlex.quote(file)}" if file else token
     return b' \\__gb %s;\\eval "$__gb"' % os.fsencode(words)
+
+
+def shown_command(text: str, prompt: bytes, columns: int, line: bytes) -> tuple[bytes, bytes]:
+    """What the shell prints over the line that was typed, so that people see the command; and that line.
+
+    `prompt` is what was printed before the line, which begins where its last line ends.
+    """
+    shown = text.strip("\n")
+    if len(shown) > _LONGEST_SHOWN:
+        shown = f"{shown[:_LONGEST_SHOWN]}…"
+    typed = _NOT_SHOWN.sub(lambda match: f"^{chr(ord(match[0]) ^ 0x40)}", shown).encode("utf-8", "replace")
+    begin = end_column(prompt) % columns
+    if (begin + len(line)) % columns == 0:  # whether the cursor is on the next line then differs
+        line += b" "
+    up = (begin + len(line)) // columns + 1
+    return b"\x1b[%dA\x1b[%dG\x1b[J%b\n" % (up, begin + 1, typed), line
+
+
+def without_typed_line(data: bytes) -> bytes:
+    """What a terminal printed without the lines that were typed, each as far as it is followed by its text.
+
+    A terminal of the same width erases these lines itself.
+    """
+    return _TYPED.sub(rb"\1", data) if b"\\__gb" in data else data
 
 
 def signs(name: str, token: str) -> bool:

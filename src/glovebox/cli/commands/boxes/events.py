@@ -4,14 +4,9 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from glovebox.cli.options import Commands, add_parser, add_target_arguments
-
-if TYPE_CHECKING:
-    from glovebox.client.connection.events import ServerSentEvent
-    from glovebox.client.connection.http import Connection
 
 EXAMPLES = """\
 examples:
@@ -44,12 +39,15 @@ def add_command(commands: Commands) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print them."""
     from glovebox.cli import backends, console
+    from glovebox.client.connection.events import server_sent_events
     from glovebox.json_codec import decode_json
+
+    query = {"follow": "true" if arguments.follow else "false", "kinds": arguments.kinds}
 
     async def print_events() -> int:
         address = await backends.target_address(arguments)
         async with backends.connected(address) as connection:
-            async for event in _events(connection, arguments):
+            async for event in server_sent_events(connection, "/events", query=query):
                 data = decode_json(event.data, dict[str, Any])
                 if arguments.json:
                     console.print_json({"event": event.event, **data})
@@ -58,21 +56,6 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
 
     return backends.finish(print_events())
-
-
-async def _events(connection: Connection, arguments: argparse.Namespace) -> AsyncIterator[ServerSentEvent]:
-    from glovebox.client.connection.events import EventParser
-    from glovebox.client.connection.http import MOST_BYTES, SILENCE
-
-    query = {"follow": "true" if arguments.follow else "false", "kinds": arguments.kinds}
-    response = await connection.open("GET", "/events", query=query, silence=SILENCE)
-    try:
-        parser = EventParser(MOST_BYTES)
-        while piece := await connection.piece(response):
-            for event in parser.feed(piece):
-                yield event
-    finally:
-        response.release()
 
 
 def _line(kind: str, data: dict[str, Any]) -> str:
@@ -84,6 +67,8 @@ def _told(data: dict[str, Any]) -> str:
     """What an event says, on one line, without anything that a terminal would obey."""
     command = data.get("command")
     parts = [command["command"], _ending(command)] if isinstance(command, dict) else []
+    if isinstance(process := data.get("process"), dict):
+        parts = [" ".join(process["argv"]), _ending(process)]
     parts += [data[name] for name in ("session", "kernel", "plugin") if isinstance(data.get(name), str)]
     parts += [str(data[name]) for name in _TELLING if data.get(name)]
     if "seconds" in data:
@@ -93,5 +78,6 @@ def _told(data: dict[str, Any]) -> str:
 
 
 def _ending(command: dict[str, Any]) -> str:
+    """The exit code of a command or process, else its signal or state."""
     code = command.get("exit_code")
-    return str(command.get("state", "")) if code is None else f"exit {code}"
+    return str(command.get("signal") or command.get("state", "")) if code is None else f"exit {code}"

@@ -19,6 +19,9 @@ NamedTool = tuple[str, Tool]
 class Format:
     """How one kind of model writes calls and reads results."""
 
+    #: Whether its results are observations of the OpenHands contract.
+    contract = False
+
     def define(self, tools: Sequence[NamedTool]) -> Any:
         """The value of `tools` in a request."""
         raise NotImplementedError

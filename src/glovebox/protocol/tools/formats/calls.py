@@ -58,6 +58,11 @@ class Batch:
         return [found.call for found in self._found]
 
     @property
+    def contract(self) -> bool:
+        """Whether the answers are observations of the contract."""
+        return any(found.format.contract for found in self._found)
+
+    @property
     def metadata(self) -> dict[str, Any]:
         """What OpenHands knows the first call by, with everything that came of this."""
         first = self._found[0]

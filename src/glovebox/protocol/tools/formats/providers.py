@@ -166,7 +166,6 @@ class McpFormat(Format):
     """The Model Context Protocol, with or without the envelope of JSON-RPC."""
 
     def define(self, tools: Sequence[NamedTool]) -> dict[str, Any]:
-        """What `tools/list` answers."""
         return {"tools": [_mcp_tool(name, tool) for name, tool in tools]}
 
     def call(self, item: dict[str, Any]) -> ToolCall | None:
@@ -214,6 +213,8 @@ def _mcp_tool(name: str, tool: Tool) -> dict[str, Any]:
 
 class OpenHandsFormat(Format):
     """An event of OpenHands, whose metadata names a call in the model's response that comes with it."""
+
+    contract = True
 
     def __init__(self, chat: ChatFormat) -> None:
         self._chat = chat
