@@ -15,7 +15,8 @@ from glovebox.errors import SettingsError
 from glovebox.settings import host
 from glovebox.settings import hub as settings
 from tests.hub.hubs import RunningHub, environment, running_hub
-from tests.hub.window_client import OpenedWindow
+from tests.hub.window_client import OpenedWindow, opened_window
+from tests.support.waiting import LIMIT
 
 
 def start(home: Path, *flags: str, **more: str) -> subprocess.CompletedProcess[str]:
@@ -130,3 +131,14 @@ def test_a_hub_listens_where_it_is_told_and_takes_a_key_from_a_file(tmp_path: Pa
         assert hub.url.startswith("http://127.0.0.1:")
         hub.client.headers["X-Session-API-Key"] = "from-the-file-0123456789"
         assert hub.windows() == []
+
+
+def test_glovebox_run_runs_a_command_in_the_shell_of_a_window(hub: RunningHub, tmp_path: Path) -> None:
+    """A window has no processes of its own."""
+    with opened_window(hub.url, hub.key, tmp_path):
+        done = subprocess.run(
+            [sys.executable, "-m", "glovebox", "run", "--backend", "vscode", "--", "sh", "-c", "pwd; exit 3"],
+            capture_output=True, text=True, timeout=LIMIT, stdin=subprocess.DEVNULL,
+            env=environment(tmp_path) | {"GLOVEBOX_HUB_URL": hub.url, "GLOVEBOX_HUB_KEY": hub.key},
+        )  # fmt: skip
+    assert (done.returncode, done.stdout) == (3, f"{tmp_path}\n"), done.stderr
