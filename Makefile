@@ -2,6 +2,10 @@
 PORT ?= 8000
 WORKSPACE ?= ./workspace
 PLUGINS ?= jupyter agent_skills
+# What isolates the box of `make run`: bubblewrap, none, or auto, which is bubblewrap if it works.
+ISOLATION ?= auto
+# What make and its command line leave in the environment; it is not for the commands of a box.
+OF_MAKE := MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES MAKE_TERMOUT MAKE_TERMERR PORT WORKSPACE PLUGINS ISOLATION
 # How many processes share the tests.
 JOBS ?= $(shell n=$$(nproc); echo $$((n > 4 ? 4 : n)))
 INPUTS := pyproject.toml constraints.txt scripts/setup.sh tests/support/npm/package.json extension/package.json
@@ -22,8 +26,9 @@ setup: .venv/.run ## install what running a box needs into .venv, and what kerne
 .venv/.dev: $(INPUTS)
 	@scripts/setup.sh dev
 
-run: .venv/.run ## serve a box for WORKSPACE on 127.0.0.1:PORT
-	@exec .venv/bin/glovebox serve $(PORT) --working-dir "$(WORKSPACE)" $(if $(PLUGINS),--plugins $(PLUGINS))
+run: .venv/.run ## serve an isolated box for WORKSPACE on 127.0.0.1:PORT; ISOLATION=none: one that is not isolated
+	@unset $(OF_MAKE); exec .venv/bin/glovebox serve $(PORT) --isolation $(ISOLATION) --working-dir "$(WORKSPACE)" \
+	  $(if $(PLUGINS),--plugins $(PLUGINS))
 
 check: lint ## the checks for every edit, in a minute: `make lint` and the tests that are quick and need no engine, browser or VS Code
 	.venv/bin/python -m pytest -n $(JOBS) -m '$(QUICK)'

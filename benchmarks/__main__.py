@@ -5,9 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import platform
-import shutil
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -16,7 +14,7 @@ from types import FrameType
 from typing import Any
 
 from benchmarks.harness import BARE, OWN, REFERENCE, SWEREX, Group, Results, say
-from benchmarks.measures import boxes, browser, mcp, notebook, processes, server, terminal, vscode
+from benchmarks.measures import boxes, browser, mcp, notebook, processes, server, terminal
 from benchmarks.peers.browsers import Gym
 from benchmarks.peers.engine import DockerExec
 from benchmarks.peers.openhands import Glovebox, Reference
@@ -25,7 +23,7 @@ from benchmarks.processes import Failed
 from benchmarks.report import Report, Table
 
 #: In the order of the report.
-GROUPS = [one.GROUP for one in (server, processes, terminal, notebook, mcp, browser, boxes, vscode)]
+GROUPS = [one.GROUP for one in (server, processes, terminal, notebook, mcp, browser, boxes)]
 
 
 def main() -> int:
@@ -46,10 +44,7 @@ def main() -> int:
     except KeyboardInterrupt:
         say("interrupted; everything that was started has been ended")
         return 130
-    text = report.text()
-    print(text)
-    if options.md:
-        Path(options.md).write_text(text + "\n")
+    print(report.text())
     if options.json:
         Path(options.json).write_text(report.as_json() + "\n")
     return 0 if is_measured else 1
@@ -72,7 +67,6 @@ def _options() -> argparse.Namespace:
         "--only", metavar="NAMES", help="groups (terminal) and measures (read, terminal.echo)"
     )
     parser.add_argument("--json", metavar="FILE", help="write the results there, for programs")
-    parser.add_argument("--md", metavar="FILE", help="write the tables there, too")
     return parser.parse_args()
 
 
@@ -137,11 +131,9 @@ def _install(peers: Sequence[Any], report: Report) -> Mapping[str, str]:
 
 
 def _machine() -> str:
-    tmux = shutil.which("tmux")
-    shown = subprocess.run([tmux, "-V"], capture_output=True, text=True).stdout.strip() if tmux else "no tmux"
     return (
         f"{time.strftime('%Y-%m-%d %H:%M')}; {os.cpu_count()} CPUs, {platform.system()} "
-        f"{platform.release()}, {shown}; load average {os.getloadavg()[0]:.2f} at the start"
+        f"{platform.release()}; load average {os.getloadavg()[0]:.2f} at the start"
     )
 
 

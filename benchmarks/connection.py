@@ -50,10 +50,6 @@ class Head:
     status: int
     fields: Mapping[str, str]
 
-    @property
-    def is_stream(self) -> bool:
-        return self.fields.get("content-type", "").startswith("text/event-stream")
-
 
 class Answers:
     """HTTP answers, from a function that returns the next bytes. Failed: there are none."""
@@ -153,7 +149,7 @@ class Connection(Answers):
     def stream(self, raw: bytes) -> Iterator[tuple[str, bytes]]:
         self.send(raw)
         head = self.head()
-        if head.status != 200 or not head.is_stream:
+        if head.status != 200 or not head.fields.get("content-type", "").startswith("text/event-stream"):
             raise Failed(f"no stream: HTTP {head.status} {self.body(head)[:200]!r}")
         return self.events()
 

@@ -205,7 +205,9 @@ class Results:
 
     def rows(self) -> list[Row]:
         """The rows of all measures, and one with the wrong and missing answers of all."""
-        found = [self._row(measure, line) for measure in self.measured for line in _lines(measure.rows)]
+        found = [
+            self._row(measure, line) for measure in self.measured for line in measure.rows.split("\n") if line
+        ]
         all_series = list(dict.fromkeys(series for _, series in self.samples))
         cells = {name: self.wrong(name, *all_series) for name in self.names}
         return [*found, Row("wrong or missing answers", "", cells, "", self._target("= 0", cells))]
@@ -218,7 +220,7 @@ class Results:
         numbers = {cell.samples for cell in cells.values() if cell.values}
         runs = f"median of {' or '.join(map(str, sorted(numbers)))}" if numbers else "no run"
         shown = text.replace("{runs}", runs)
-        return Row(shown, unit.rstrip("↓↑ "), cells, better, self._target(target, cells, unit))
+        return Row(shown, unit.rstrip("↓↑ "), cells, better, self._target(target, cells))
 
     def _cell(self, figures: Sequence[str], peer: str) -> Cell:
         series = [figure.partition(":")[0] for figure in figures]
@@ -238,27 +240,21 @@ class Results:
             return Cell()
         return cell if cell.values else Cell(reason=reason or cell.reason or NOT_OFFERED)
 
-    def _target(self, text: str, cells: Mapping[str, Cell], unit: str = "") -> Target | None:
+    def _target(self, text: str, cells: Mapping[str, Cell]) -> Target | None:
         """What the first figure should be, and whether it is; None without a target."""
         match = _TARGET.fullmatch(text)
         if not match:
             return None
-        against, base, values = match["against"], 1.0, cells[OWN].values
+        against, values = match["against"], cells[OWN].values
+        base: float | None = 1.0
         if against:
-            other = cells[against].values[:1] if against in cells else (self.figure(against),)
-            if not other or other[0] is None:
-                return Target(text, None)
-            base = other[0]
-        bound = float(match["number"]) * base + float(match["plus"] or 0)
-        if not values:
+            base = next(iter(cells[against].values), None) if against in cells else self.figure(against)
+        if not values or base is None:
             return Target(text, None)
+        bound = float(match["number"]) * base + float(match["plus"] or 0)
         is_reached = {"<": values[0] < bound, "≤": values[0] <= bound, "≥": values[0] >= bound}
         ratio = values[0] / base if against and base else None
         return Target(text, is_reached.get(match["sign"], values[0] == bound), ratio)
-
-
-def _lines(rows: str) -> list[str]:
-    return [line for line in rows.strip("\n").splitlines() if line]
 
 
 def _key(measure: str, figure: str) -> str:

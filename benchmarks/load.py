@@ -8,7 +8,6 @@ with the last one that was found right. Only a body that differs is parsed and c
 from __future__ import annotations
 
 import gc
-import heapq
 import math
 import resource
 import select
@@ -131,8 +130,7 @@ class _Client:
     """One simulated client: its connection, its requests in turn, and the bytes of the current answer."""
 
     def __init__(self, address: Address, script: Sequence[Request]) -> None:
-        self.address, self.script, self.turn = address, script, 0
-        self.sent, self.is_resent, self.is_idle = 0.0, False, False
+        self.address, self.script, self.turn, self.sent = address, script, 0, 0.0
         self.connect()
 
     def connect(self) -> None:
@@ -142,7 +140,6 @@ class _Client:
         self.pending = b""
 
     def send(self) -> None:
-        self.is_idle = False
         self.sent = perf_counter()
         self.socket.sendall(self.script[self.turn].raw)
 
@@ -158,11 +155,9 @@ class _Client:
 class _Loop:
     """Drives all clients until the time is over, or their scripts are, and every answer is in."""
 
-    def __init__(self, address: Address, scripts: Sequence[Sequence[Request]], pace: float) -> None:
+    def __init__(self, address: Address, scripts: Sequence[Sequence[Request]]) -> None:
         self.poller, self.clients = select.epoll(), dict[int, _Client]()
-        self.outcome, self.pace, self.stop_at = Outcome(), pace, math.inf
-        #: Clients that pause, by the time of their next request.
-        self.due: list[tuple[float, int, _Client]] = []
+        self.outcome, self.stop_at = Outcome(), math.inf
         for script in scripts:
             self._register(_Client(address, script))
         self.waiting = len(self.clients)
@@ -174,96 +169,56 @@ class _Loop:
     def run(self, seconds: float | None, limit: float) -> Outcome:
         start = perf_counter()
         self.stop_at = math.inf if seconds is None else start + seconds
-        for turn, client in enumerate(list(self.clients.values())):
-            if self.pace:  # not all in the same moment
-                self._pause(client, start + self.pace * turn / self.waiting)
-            else:
-                client.send()
-        while self.waiting:
-            now = perf_counter()
-            while self.due and self.due[0][0] <= now:
-                heapq.heappop(self.due)[2].send()
-            wake = min(start + limit, self.due[0][0]) if self.due else start + limit
-            events = self.poller.poll(max(0.0, wake - now))
-            if not events and perf_counter() >= start + limit:
-                break
-            for number, _ in events:
+        for client in self.clients.values():
+            client.send()
+        while self.waiting and (left := start + limit - perf_counter()) > 0:
+            for number, _ in self.poller.poll(left):
                 self._step(number, self.clients[number])
         self.outcome.seconds = perf_counter() - start
         self.outcome.unanswered += self.waiting
         return self.outcome
 
     def _step(self, number: int, client: _Client) -> None:
+        closes = True
         try:
-            answer = client.receive()
-        except ConnectionError:
-            self._lost(number, client)
-            return
-        if answer is None:
-            return
-        now, (status, body, closes) = perf_counter(), answer
-        if client.script[client.turn].accepts(status, body):
-            self.outcome.values.append((now - client.sent) * 1000)
-        else:
-            self.outcome.wrong += 1
-            if not self.outcome.example:
-                self.outcome.example = f"HTTP {status} {body[:300].decode(errors='replace')}"
+            if (answer := client.receive()) is None:
+                return
+            now, (status, body, closes) = perf_counter(), answer
+            if client.script[client.turn].accepts(status, body):
+                self.outcome.values.append((now - client.sent) * 1000)
+            else:
+                shown = f"HTTP {status} {body[:300].decode(errors='replace')}"
+                self.outcome.add(Outcome(wrong=1, example=shown))
+        except ConnectionError as error:
+            self.outcome.add(Outcome(unanswered=1, example=str(error)))
         if closes:
-            self._replace(number, client)
-        self._go_on(client, now)
-
-    def _go_on(self, client: _Client, now: float) -> None:
-        client.turn, client.is_resent = (client.turn + 1) % len(client.script), False
-        if now >= self.stop_at or (self.stop_at == math.inf and client.turn == 0):
+            self.poller.unregister(number)
+            self.clients.pop(number).socket.close()
+            client.connect()
+            self.outcome.reconnects += 1
+            self._register(client)
+        client.turn = (client.turn + 1) % len(client.script)
+        if perf_counter() >= self.stop_at or (self.stop_at == math.inf and client.turn == 0):
             self.waiting -= 1
             # That the server closes this connection does not matter any more.
             self.poller.unregister(client.socket.fileno())
-        elif self.pace:
-            self._pause(client, client.sent + self.pace)
         else:
             client.send()
 
-    def _pause(self, client: _Client, until: float) -> None:
-        client.is_idle = True
-        heapq.heappush(self.due, (until, id(client), client))
-
-    def _lost(self, number: int, client: _Client) -> None:
-        """Send again once on a new connection: a server may close one that was idle."""
-        self._replace(number, client)
-        if client.is_resent:
-            self.outcome.unanswered += 1
-            self._go_on(client, perf_counter())
-        elif not client.is_idle:
-            client.is_resent = True
-            client.send()
-
-    def _replace(self, number: int, client: _Client) -> None:
-        self.poller.unregister(number)
-        self.clients.pop(number).socket.close()
-        client.connect()
-        self.outcome.reconnects += 1
-        self._register(client)
-
 
 def drive(
-    address: Address,
-    scripts: Sequence[Sequence[Request]],
-    seconds: float | None,
-    limit: float,
-    *,
-    pace: float = 0.0,
+    address: Address, scripts: Sequence[Sequence[Request]], seconds: float | None, limit: float
 ) -> Outcome:
     """Let one client per script send for this long, each waiting for its answer before it sends again.
 
-    With a pace, a client sends once in so many seconds (later if its answer is later). After the time no
-    new request is sent, but answers under way are awaited, up to the limit.
+    After the time no new request is sent, but answers under way are awaited, up to the limit.
     """
 
     def work() -> Outcome:
         gc.disable()
         try:
             before = resource.getrusage(resource.RUSAGE_SELF)
-            outcome = _Loop(address, scripts, pace).run(seconds, limit)
+            outcome = _Loop(address, scripts).run(seconds, limit)
             after = resource.getrusage(resource.RUSAGE_SELF)
         except OSError as error:
             raise Failed(f"the connection broke: {error}") from error

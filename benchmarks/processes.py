@@ -124,9 +124,6 @@ def end(processes: Iterable[psutil.Process], patience: float = 2.0) -> None:
 class Program:
     """A program started for the benchmark, with private folders and a log. `close` leaves nothing of it."""
 
-    #: Seconds it may take to end.
-    patience = 3.0
-
     def __init__(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="glovebox-bench-"))
         self.mark = uuid.uuid4().hex
@@ -147,9 +144,7 @@ class Program:
             Path(path).mkdir(exist_ok=True)
         return {**ours, **private, MARK: self.mark}
 
-    def run(
-        self, command: Sequence[str], variables: Mapping[str, str], cwd: Path, fds: Sequence[int] = ()
-    ) -> None:
+    def run(self, command: Sequence[str], variables: Mapping[str, str], cwd: Path) -> None:
         environment = {**self.environment(), **variables}
         self.started = time.perf_counter()
         try:
@@ -161,7 +156,6 @@ class Program:
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=subprocess.STDOUT,
-                    pass_fds=fds,
                     start_new_session=True,  # Ctrl-C is for the benchmark, which then ends this
                 )
         except OSError as error:
@@ -188,16 +182,13 @@ class Program:
     def close(self) -> None:
         left = self.processes()
         if self.process is not None and not self.has_ended:
-            self.request_end(self.process)
+            self.process.terminate()
             with suppress(subprocess.TimeoutExpired):
-                self.process.wait(self.patience)
+                self.process.wait(3.0)
             self.process.kill()
             self.process.wait()
         end(living(left) | self.processes())
         shutil.rmtree(self.folder, ignore_errors=True)
-
-    def request_end(self, process: subprocess.Popen[bytes]) -> None:
-        process.terminate()
 
 
 def pss(processes: Iterable[psutil.Process]) -> float:
@@ -205,17 +196,8 @@ def pss(processes: Iterable[psutil.Process]) -> float:
     return sum(_field(f"/proc/{process.pid}/smaps_rollup", "Pss:") for process in processes) / 1024
 
 
-def rss(process: psutil.Process) -> float:
-    """Megabytes a process has in memory, with all that it shares with others."""
-    return _field(f"/proc/{process.pid}/status", "VmRSS:") / 1024
-
-
 class PeakGrowth:
-    """How far the resident memory of some processes rose above where it stood.
-
-    The kernel keeps the highest mark of each process and forgets it on request, so nothing has to be
-    sampled while the measured work runs. Processes born meanwhile are not seen.
-    """
+    """How far the resident memory of some processes rose above where it stood; not of those born later."""
 
     def __init__(self, processes: Iterable[psutil.Process]) -> None:
         self._before: dict[int, int] = {}

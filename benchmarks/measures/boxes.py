@@ -1,4 +1,4 @@
-"""Boxes as a host starts them: first command, many at once, cost of the client, copies, command line."""
+"""Boxes as a host starts them: first command, many at once, cost of the client, command line."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import select
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,11 +23,11 @@ import psutil
 
 from benchmarks.connection import Site
 from benchmarks.harness import OWN, Group, Measure, Stage, choose, say
-from benchmarks.load import Outcome, drive_through
+from benchmarks.load import drive_through, quantile
 from benchmarks.peers.engine import Engine, find_engine
 from benchmarks.peers.openhands import OpenHandsApi
 from benchmarks.peers.server import cache_folder
-from benchmarks.processes import Failed, PeakGrowth, Program, Unavailable, pss
+from benchmarks.processes import Failed, Program, Unavailable, pss
 
 PROCESS, BUBBLEWRAP, CONTAINER, GVISOR, POOL = "process", "bubblewrap", "container", "gvisor", "pool"
 KINDS = {
@@ -39,28 +39,19 @@ KINDS = {
 }
 _FIRST_ROW = "s ↓ | new client to the answer of a first command, {} ({{runs}}) | :median{}"
 _COMMANDS = {
-    "run": ("{} run --backend {} -- true", "the whole command", ""),
-    "shell": ("{} shell --backend {}", "until its prompt is there", " | < 1"),
+    "run": ("{} run --backend {} -- true", "s ↓ | `{}`, the whole command ({{runs}}) | :median"),
+    "shell": ("{} shell --backend {}", "s ↓ | `{}`, until its prompt is there ({{runs}}) | :median | < 1"),
 }
-_CROWD_ROWS = """
-s ↓ | {label}, until all have answered a command | seconds:median
-MB ↓ | {label}, memory of each, all processes (PSS) | pss:median
-"""
-_TRUE_ROWS = {
-    "bare": "ms ↓ | `true` by bare HTTP; p50 / p95 | :p50 :p95",
-    "await": "ms ↓ | `true` by `await runtime.run`; p50 / p95 | :p50 :p95 | ≤ 1 × true.bare:p50 + 1",
-    "block": "ms ↓ | `true` by the client that blocks; p50 / p95 | :p50 :p95",
-}
-_COPY_ROWS = """
-{unit} ↑ | {label} into the box | in:median
-{unit} ↑ | {label} out of the box | out:median
-MB ↓ | {label}, peak growth of the box's memory, in / out | grown_in:max grown_out:max
+_CROWD_ROW = "s ↓ | {0}, until all have answered a command | seconds:median"
+_CROWD_MEMORY_ROW = "\nMB ↓ | {0}, memory of each, all processes (PSS) | pss:median"
+_TRUE_ROWS = """
+ms ↓ | `true` by the client / by bare HTTP, in turns; p50 | client:median bare:median
+ms ↓ | what the client adds to bare HTTP, p50 | added:median | < 1
 """
 _BACKENDS = {PROCESS: "process", CONTAINER: "docker"}
 _COMMAND_LIMIT = 120.0
 #: What the shells of boxes print after their prompt; no terminal shows it.
 _PROMPT = b"\x1b]1807;B;"
-_DIGEST = "find . -type f | wc -l && find . -type f -print0 | LC_ALL=C sort -z | xargs -0 cat | sha256sum"
 
 
 def stages(quick: bool, find: Callable[[], AbstractContextManager[Engine]] = find_engine) -> list[Stage]:
@@ -70,109 +61,46 @@ def stages(quick: bool, find: Callable[[], AbstractContextManager[Engine]] = fin
         for kind, label in KINDS.items()
         for target in (" | < 0.5" if kind == CONTAINER else "",)
     ]
+    at_once = f"{n(20, 3)} at once"
     crowds = [
-        Measure(
-            f"crowd.{kind}",
-            partial(crowd, kind, n(20, 3)),
-            _CROWD_ROWS.format(label=f"{n(20, 3)} at once, {KINDS[kind]}"),
-        )
-        for kind in _BACKENDS
-    ]
-    ways = zip(_TRUE_ROWS.items(), (bare_commands, await_commands, block_commands), strict=True)
-    trues = [Measure(f"true.{way}", partial(call, n(500, 60)), row, n(3, 1)) for (way, row), call in ways]
-    megabytes, files = n(1_000, 50), n(10_000, 500)
-    copies = [
-        Measure(f"copy.{name}", partial(copy, *load), _COPY_ROWS.format(label=label, unit=unit), n(2, 1))
-        for name, label, unit, load in (
-            ("file", f"a file of {megabytes} MB", "MB/s", (1, 1_000_000, megabytes)),
-            ("tree", f"{files} files of 2 kB", "files/s", (files, 2_000, 1)),
-        )
+        Measure(f"crowd.{kind}", partial(crowd, kind, n(20, 3)), row.format(f"{at_once}, {KINDS[kind]}"))
+        for kind, row in ((PROCESS, _CROWD_ROW + _CROWD_MEMORY_ROW), (CONTAINER, _CROWD_ROW))
     ]
     lines = [
-        Measure(
-            f"{name}.{kind}",
-            partial(command_line, name, backend),
-            f"s ↓ | `{words.format('glovebox', backend)}`, {label} ({{runs}}) | :median{target}",
-            n(7, 1),
-        )
-        for name, (words, label, target) in _COMMANDS.items()
+        Measure(f"{name}.{kind}", partial(command_line, name, backend), row.format(shown), n(7, 1))
+        for name, (words, row) in _COMMANDS.items()
         for kind, backend in _BACKENDS.items()
+        for shown in (words.format("glovebox", backend),)
     ]
-    setup = partial(host, find)
-    return [Stage(setup, [*first, *trues, *copies, *crowds, *lines])]
+    true = Measure("true", partial(true_by_client, n(300, 60)), _TRUE_ROWS, n(5, 1))
+    return [Stage(partial(host, find), [*first, true, *crowds, *lines])]
 
 
-@dataclass
+@dataclass(frozen=True)
 class Host:
     """This process as the host of boxes, with the variables of a user that has nothing."""
 
     program: Program
-    runner: asyncio.Runner
     engine: Engine | None
     no_engine: str
-    opened: list[Any] = field(default_factory=list)
-    pool: Any = None
 
-    def make(self, kind: str) -> Any:
-        """A client's object for a kind of box."""
-        from glovebox import BoxSpec, Runtime
-
-        if kind == BUBBLEWRAP and shutil.which("bwrap") is None:
-            raise Unavailable("bubblewrap is missing")
-        if kind in (PROCESS, BUBBLEWRAP):
-            return Runtime("process", BoxSpec(isolation="bubblewrap" if kind == BUBBLEWRAP else "none"))
-        spec = self.container(kind)
-        return Runtime(self.pool if kind == POOL else "docker", spec)
-
-    def container(self, kind: str) -> Any:
+    def spec(self, kind: str) -> Any:
+        """The backend and the box of a kind."""
         from glovebox import BoxSpec
 
+        if kind in (PROCESS, BUBBLEWRAP):
+            if kind == BUBBLEWRAP and shutil.which("bwrap") is None:
+                raise Unavailable("bubblewrap is missing")
+            return "process", BoxSpec(isolation="bubblewrap" if kind == BUBBLEWRAP else "none")
         if self.engine is None:
             raise Unavailable(self.no_engine)
         if kind == GVISOR and not self.engine.has_gvisor:
             raise Unavailable("the engine has no gVisor")
-        return BoxSpec(image=self.engine.image, runtime="runsc" if kind == GVISOR else "")
-
-    def fill_pool(self) -> None:
-        from glovebox.backends.pool import WarmPool
-        from glovebox.client import registry
-        from glovebox.settings import host as host_settings
-
-        if self.pool is None:
-            spec = self.container(POOL)
-
-            async def filled() -> Any:
-                pool = WarmPool(registry.open_backend("docker", host_settings.load()), spec, 1)
-                pool.fill()
-                return pool
-
-            self.pool = self.run(filled())
-        self.run(_until(lambda: self.pool.ready >= 1))
-
-    def run(self, work: Coroutine[Any, Any, Any]) -> Any:
-        from glovebox.errors import GloveboxError
-
-        try:
-            return self.runner.run(work)
-        except (GloveboxError, OSError, TimeoutError) as error:
-            raise Failed(f"{type(error).__name__}: {error}"[:300]) from error
-
-    def box(self) -> Any:
-        """A box as a process of this machine, which stays for what needs one."""
-        if not self.opened:
-            self.opened.append(self.make(PROCESS))
-            self.run(answered(self.opened[0]))
-        return self.opened[0]
+        return "docker", BoxSpec(image=self.engine.image, runtime="runsc" if kind == GVISOR else "")
 
     def processes(self) -> set[psutil.Process]:
         """All processes of boxes on this machine."""
         return self.program.processes() | set(psutil.Process().children(recursive=True))
-
-    def close(self) -> None:
-        for box in self.opened:
-            self.run(box.close())
-        if self.pool is not None:
-            self.run(self.pool.close())
 
 
 @contextmanager
@@ -184,176 +112,109 @@ def host(find: Callable[[], AbstractContextManager[Engine]], peer: object) -> It
         except Failed as problem:
             no_engine = str(problem)
             say(f"boxes: without containers: {problem}")
-        variables = {
-            **program.environment(),
-            "XDG_STATE_HOME": str(program.folder / "state"),
-            # What is put into images is made once, and then kept with what else was installed.
-            "XDG_CACHE_HOME": str(cache_folder()),
-            **({**engine.variables(), "GLOVEBOX_IMAGE": engine.image} if engine else {}),
-        }
-        before = dict(os.environ)
-        stack.callback(_set_environment, before)
-        _set_environment(variables)
-        ours = Host(program, stack.enter_context(asyncio.Runner()), engine, no_engine)
-        stack.callback(ours.close)
-        yield ours
+        stack.callback(os.environ.update, dict(os.environ))
+        stack.callback(os.environ.clear)
+        variables = program.environment()
+        os.environ.clear()
+        os.environ.update(variables, XDG_STATE_HOME=str(program.folder / "state"))
+        # What is put into images is made once, and then kept with what else was installed.
+        os.environ.update({"XDG_CACHE_HOME": str(cache_folder())})
+        os.environ.update({**engine.variables(), "GLOVEBOX_IMAGE": engine.image} if engine else {})
+        yield Host(program, engine, no_engine)
 
 
-def _set_environment(variables: Mapping[str, str]) -> None:
-    os.environ.clear()
-    os.environ.update(variables)
+@contextmanager
+def opened_box(host: Host, kind: str) -> Iterator[Any]:
+    """A box that has answered a first command."""
+    from glovebox import SyncRuntime
+    from glovebox.errors import GloveboxError
 
-
-async def _until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(120):
-        while not condition():  # noqa: ASYNC110 - a pool has no event for that
-            await asyncio.sleep(0.01)
-
-
-async def output_of(box: Any, command: str, **options: Any) -> str:
-    answer = await box.run(command, **options)
-    if getattr(answer, "metadata", None) is None or answer.metadata.exit_code != 0:
-        raise Failed(f"a command failed: {answer.content[:100]!r}")
-    return str(answer.content)
-
-
-async def answered(box: Any) -> None:
-    """Connect, and have a first command answered."""
-    await box.connect()
-    if (output := await output_of(box, "echo first")) != "first":
-        raise Failed(f"wrong answer to a first command: {output[:100]!r}")
+    backend, spec = host.spec(kind)
+    try:
+        with SyncRuntime(backend, spec) as box:
+            if (output := box.run("echo first").content) != "first":
+                raise Failed(f"wrong answer to a first command: {output[:100]!r}")
+            yield box
+    except (GloveboxError, OSError) as error:
+        raise Failed(f"{type(error).__name__}: {error}"[:300]) from error
 
 
 def first_command(kind: str, host: Host, turn: int) -> float:
     """Seconds from the construction of the client's object; what is made once is there before."""
-
-    async def work() -> float:
-        began = time.perf_counter()
-        box = host.make(kind)
-        try:
-            await answered(box)
-            return time.perf_counter() - began
-        finally:
-            await box.close()
-
     if kind == POOL:
-        host.fill_pool()
-    elif turn == 0:
-        host.run(work())
-    found: float = host.run(work())
-    return found
+        return asyncio.run(_first_of_pool(host.spec(kind)[1]))
+    if turn == 0:
+        with opened_box(host, kind):
+            pass
+    began = time.perf_counter()
+    with opened_box(host, kind):
+        return time.perf_counter() - began
+
+
+async def _first_of_pool(spec: Any) -> float:
+    from glovebox import Runtime
+    from glovebox.backends.pool import WarmPool
+    from glovebox.client import registry
+    from glovebox.settings import host as host_settings
+
+    pool = WarmPool(registry.open_backend("docker", host_settings.load()), spec, 1)
+    pool.fill()
+    try:
+        async with asyncio.timeout(120):
+            while pool.ready < 1:  # noqa: ASYNC110 - it has no event for that
+                await asyncio.sleep(0.01)
+        began = time.perf_counter()
+        async with Runtime(pool, spec) as box:
+            await box.run("echo first")
+            return time.perf_counter() - began
+    finally:
+        await pool.close()
 
 
 def crowd(kind: str, count: int, host: Host, turn: int) -> dict[str, float]:
     """So many clients ask for a box each, at the same moment."""
-    boxes, there = [host.make(kind) for _ in range(count)], host.processes()
-
-    async def start() -> None:
-        async with asyncio.timeout(180):
-            await asyncio.gather(*map(answered, boxes))
-
-    async def end() -> None:
-        await asyncio.gather(*(box.close() for box in boxes))
-
-    began = time.perf_counter()
-    try:
-        host.run(start())
-        found = {"seconds": time.perf_counter() - began}
-        time.sleep(2.0)
-        if kind == PROCESS:
-            found["pss"] = pss(host.processes() - there) / count
-        return found
-    finally:
-        host.run(end())
-
-
-def bare_commands(count: int, host: Host, turn: int) -> Outcome:
-    box = host.box()
-    parts = urlsplit(box.url)
-    site = Site((parts.hostname or "", parts.port or 0), box.session_api_key, box.workspace)
-    return drive_through(site.address, [[OpenHandsApi(site).command("true")] * count], 120)
-
-
-def await_commands(count: int, host: Host, turn: int) -> Outcome:
-    box = host.box()
-
-    async def work() -> Outcome:
-        outcome = Outcome()
-        for _ in range(count):
-            began = time.perf_counter()
-            await output_of(box, "true")
-            outcome.values.append(1000 * (time.perf_counter() - began))
-        return outcome
-
-    found: Outcome = host.run(work())
+    host.spec(kind)
+    boxes, there, began = [ExitStack() for _ in range(count)], host.processes(), time.perf_counter()
+    with ThreadPoolExecutor(count) as threads:
+        try:
+            for _ in threads.map(lambda box: box.enter_context(opened_box(host, kind)), boxes):
+                pass
+            found = {"seconds": time.perf_counter() - began}
+            time.sleep(2.0)
+            if kind == PROCESS:
+                found["pss"] = pss(host.processes() - there) / count
+        finally:
+            for _ in threads.map(ExitStack.close, boxes):
+                pass
     return found
 
 
-def block_commands(count: int, host: Host, turn: int) -> Outcome:
-    from glovebox import SyncRuntime
-
-    box, outcome = host.box(), Outcome()
-    with SyncRuntime(box.url, key=box.session_api_key) as runtime:
+def true_by_client(count: int, host: Host, turn: int) -> dict[str, float]:
+    """The same command in the same box, by the client and with prebuilt requests over a raw socket."""
+    with opened_box(host, PROCESS) as box:
+        parts, taken = urlsplit(box.url), list[float]()
+        site = Site((parts.hostname or "", parts.port or 0), box.session_api_key, box.workspace)
         for _ in range(count):
             began = time.perf_counter()
-            runtime.run("true")
-            outcome.values.append(1000 * (time.perf_counter() - began))
-    return outcome
-
-
-def copy(files: int, piece: int, pieces: int, host: Host, turn: int) -> dict[str, float]:
-    """Once into the box and out of it again. Raises Failed if what arrives is not what was sent."""
-    from glovebox.client.transfer import files as transfer
-
-    box, amount = host.box(), files * pieces
-    place = f"{box.workspace}/copied"
-    with tempfile.TemporaryDirectory(prefix="glovebox-bench-") as folder:
-        source, back, is_tree = f"{folder}/source", f"{folder}/back", files > 1
-        make_files(Path(source), files, piece, pieces)
-        host.run(output_of(box, f"rm -rf {place} && mkdir -p {place}"))
-        peak, began = PeakGrowth(host.processes()), time.perf_counter()
-        copied = source if is_tree else f"{source}/d0000/00"
-        host.run(transfer.copy_to(box, copied, place, recursive=is_tree))
-        found = {"in": amount / (time.perf_counter() - began), "grown_in": peak.megabytes() or 0.0}
-        peak, began = PeakGrowth(host.processes()), time.perf_counter()
-        archive = str(host.run(transfer.copy_from(box, place)))
-        found |= {"out": amount / (time.perf_counter() - began), "grown_out": peak.megabytes() or 0.0}
-        shutil.unpack_archive(archive, back, "zip")
-        os.unlink(archive)
-        if len({digest(one) for one in (source, place, back)}) > 1:
-            raise Failed("the copy is not what was sent")
-    return found
-
-
-def digest(directory: str) -> str:
-    """How many files there are, and a hash of all of them in the order of their names."""
-    return subprocess.run(
-        _DIGEST, shell=True, cwd=directory, capture_output=True, text=True, check=True
-    ).stdout
-
-
-def make_files(directory: Path, count: int, piece: int, pieces: int) -> None:
-    """So many files of so many pieces of so many bytes."""
-    block = os.urandom(piece)
-    for number in range(count):
-        path = directory / f"d{number // 100:04}" / f"{number % 100:02}"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with open(path, "wb") as file:
-            file.writelines((number + place).to_bytes(8, "big") + block[8:] for place in range(pieces))
+            box.run("true")
+            taken.append(1000 * (time.perf_counter() - began))
+        outcome = drive_through(site.address, [[OpenHandsApi(site).command("true")] * count], 120)
+    if outcome.bad:
+        raise Failed(f"wrong or missing answers: {outcome.example}")
+    client, bare = quantile(taken, 0.5), quantile(outcome.values, 0.5)
+    return {"client": client, "bare": bare, "added": client - bare}
 
 
 def command_line(name: str, backend: str, host: Host, turn: int) -> float:
     """`glovebox run` to its end, `glovebox shell` to its prompt, each with a box of its own."""
     if backend == "docker":
-        host.container(CONTAINER)
+        host.spec(CONTAINER)
     words = _COMMANDS[name][0].format(f"{sys.prefix}/bin/glovebox", backend).split()
-    return _time_to_end(words) if name == "run" else _time_to_prompt(words, host.program.folder)
-
-
-def _time_to_end(command: Sequence[str]) -> float:
+    if name == "shell":
+        return _time_to_prompt(words, host.program.folder)
     began = time.perf_counter()
     try:
-        subprocess.run(command, capture_output=True, text=True, check=True, timeout=_COMMAND_LIMIT)
+        subprocess.run(words, capture_output=True, text=True, check=True, timeout=_COMMAND_LIMIT)
     except subprocess.SubprocessError as error:
         raise Failed(f"glovebox run: {error} {getattr(error, 'stderr', '')}"[:300]) from error
     return time.perf_counter() - began

@@ -37,10 +37,9 @@ s ↓ | first request to the first page's answer ({runs}) | start:median
 MB ↓ | memory after {steps} steps, all processes (PSS) | pss:median | ≤ 1 × BrowserGym
  | processes after {steps} steps | processes:median
 """
-_STEP_ROW = "ms ↓ | a step, {}, p50 | ms:median"
-_SMALL_ROW = "ms ↓ | observation of a small page, p50 | ms:median | ≤ 0.25 × BrowserGym"
-_LARGE_ROW = "ms ↓ | observation of a page of {} elements, p50 | ms:median"
-_SIZE_ROW = "\nkB | the answer as JSON, {} | kB:median"
+_STEP_ROW = "ms ↓ | a step, {}, p50 | :median"
+_SMALL_ROW = "ms ↓ | observation of a small page, p50 | :median | ≤ 0.25 × BrowserGym"
+_LARGE_ROW = "ms ↓ | observation of a page of {} elements, p50 | :median"
 _LABELS = {
     "goto": "`goto`",
     "noop": "`noop(0)`",
@@ -52,7 +51,6 @@ _LABELS = {
 def stages(quick: bool) -> list[Stage]:
     n = choose(quick)
     rows = _START_ROWS.replace("{steps}", str(n(20, 4)))
-    large = _LARGE_ROW.format(LARGE) + _SIZE_ROW.format(f"{LARGE} elements")
     return [
         Stage(nullcontext, [Measure("start", partial(start, n(20, 4)), rows, n(3, 1), seconds=60)]),
         Stage(
@@ -62,8 +60,8 @@ def stages(quick: bool) -> list[Stage]:
                     Measure(name, partial(one_step, name), _STEP_ROW.format(label), n(5, 1))
                     for name, label in _LABELS.items()
                 ),
-                Measure("small", observe_small, _SMALL_ROW + _SIZE_ROW.format("small page"), n(25, 3)),
-                Measure("large", observe_large, large, n(2, 1), seconds=60),
+                Measure("small", observe_small, _SMALL_ROW, n(25, 3)),
+                Measure("large", observe_large, _LARGE_ROW.format(LARGE), n(2, 1), seconds=60),
             ],
         ),
     ]
@@ -131,11 +129,11 @@ def large_step(pages: str) -> Step:
     return Step("large_step", f'goto("{url}")', url, f"link 'Entry {(LARGE - 5) // 5}'")
 
 
-def checked(step: Step, page: Page) -> dict[str, float]:
+def checked(step: Step, page: Page) -> float:
     if not step.is_right(page):
         shown = f"{step.actions}: {page.url} {page.error or page.text[-300:]} ({page.pictures} pictures)"
         raise Wrong(shown)
-    return {"ms": page.milliseconds, "kB": page.size / 1000}
+    return page.milliseconds
 
 
 def start(count: int, peer: Any, turn: int) -> dict[str, float]:
@@ -152,10 +150,8 @@ def start(count: int, peer: Any, turn: int) -> dict[str, float]:
         return {"start": seconds, "pss": pss(processes), "processes": len(processes)}
 
 
-@dataclass(frozen=True)
-class Subject:
-    browser: Browser
-    pages: str
+#: A browser, and where the pages are.
+Subject = tuple[Browser, str]
 
 
 @contextmanager
@@ -163,30 +159,33 @@ def on_pages(peer: Any) -> Iterator[Subject]:
     with served_pages() as pages, opened_browser(peer) as browser:
         browser.step(steps(pages)[0].actions)  # a box starts its browser with the first step
         browser.observe()
-        yield Subject(browser, pages)
+        yield browser, pages
 
 
-def one_step(name: str, subject: Subject, turn: int) -> dict[str, float]:
+def one_step(name: str, subject: Subject, turn: int) -> float:
     """The step, after those that lead to where it can be done."""
-    for step in steps(subject.pages):
-        page = subject.browser.step(step.actions)
+    browser, pages = subject
+    for step in steps(pages):
+        page = browser.step(step.actions)
         if step.name == name:
             return checked(step, page)
     raise AssertionError(name)
 
 
-def observe_small(subject: Subject, turn: int) -> dict[str, float]:
-    first, still = steps(subject.pages)[:2]
+def observe_small(subject: Subject, turn: int) -> float:
+    browser, pages = subject
+    first, still = steps(pages)[:2]
     if turn % 5 == 0:
-        subject.browser.step(first.actions)
-    return checked(still, subject.browser.observe())
+        browser.step(first.actions)
+    return checked(still, browser.observe())
 
 
-def observe_large(subject: Subject, turn: int) -> dict[str, float]:
-    step = large_step(subject.pages)
+def observe_large(subject: Subject, turn: int) -> float:
+    browser, pages = subject
+    step = large_step(pages)
     if turn == 0:
-        checked(step, subject.browser.step(step.actions))
-    return checked(step, subject.browser.observe())
+        checked(step, browser.step(step.actions))
+    return checked(step, browser.observe())
 
 
 GROUP = Group("browser", (OWN, Gym.name), stages)

@@ -14,7 +14,7 @@ from benchmarks.load import Outcome, drive, drive_through
 from benchmarks.peers.engine import Container, DockerExec
 from benchmarks.peers.openhands import fresh
 from benchmarks.peers.server import Server
-from benchmarks.processes import Failed, Unavailable, in_child
+from benchmarks.processes import Failed, in_child
 
 _TRUE_ROW = "ms ↓ | one-shot `true`; bare: `subprocess.run`; p50 / p95 | :p50 :p95 | ≤ 1.5 × bare + 1"
 _OUTPUT_ROW = "MB/s ↑ | {} MB through stdout; bare: a pipe that is only read | :median | ≥ 300"
@@ -58,21 +58,13 @@ def subject(peer: Any) -> AbstractContextManager[Server | Container]:
 def run_true(seconds: float, subject: Server | Container, turn: int) -> Outcome:
     if isinstance(subject, Container):
         return _repeated(lambda: subject.execute("true"), 5)
-    probe(subject)
     script = [subject.api.execute(number) for number in range(4)]
     return drive(subject.site.address, [script], seconds, seconds + _LIMIT)
 
 
-def probe(server: Server) -> None:
-    """Raises Unavailable if a server has no such request."""
-    if server.exchange(server.api.execute(0).raw)[0] == 404:
-        raise Unavailable
-
-
 def spawn_true(turn: int) -> Outcome:
-    return in_child(
-        partial(_repeated, lambda: subprocess.run(["true"], check=True, capture_output=True), 200), _LIMIT
-    )
+    spawn = partial(subprocess.run, ["true"], check=True, capture_output=True)
+    return in_child(partial(_repeated, spawn, 200), _LIMIT)
 
 
 def _repeated(call: Any, count: int) -> Outcome:
@@ -85,7 +77,6 @@ def _repeated(call: Any, count: int) -> Outcome:
 
 
 def run_at_once(count: int, server: Server, turn: int) -> Outcome:
-    probe(server)
     return drive_through(server.site.address, [[server.api.execute(n)] for n in range(count)], _LIMIT)
 
 
@@ -121,8 +112,6 @@ def output(megabytes: int, subject: Server | Container, turn: int) -> float:
             raise Failed(f"{len(whole)} bytes arrived, or not those that were printed")
         return size / 1e6 / took
 
-    if not isinstance(subject, Container):
-        probe(subject)
     return in_child(work, _LIMIT + 30)
 
 

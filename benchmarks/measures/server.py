@@ -29,8 +29,6 @@ OPERATIONS = {
     "list": "list_files, 50 entries",
     "run": "run `echo hi`",
     "static": "run `echo hi`, is_static",
-    "glob": "glob, 100 of 240 files",
-    "grep": "grep, 1 line in 240 files",
     "ipython": "run_ipython `print`",
 }
 _START_ROWS = """
@@ -60,8 +58,7 @@ _LIMIT = 90.0
 #: Makes the files that the requests use.
 _MAKE_FILES = (
     '( set -e; mkdir -p {0}; cd {0}; seq -f "line %02g of a small file" 0 41 > read.txt; mkdir -p list; '
-    "touch list/f{{00..39}}; for d in {{0..9}}; do mkdir -p list/d$d; for f in {{0..9}}; do "
-    'echo "value = $d$f" > list/d$d/m$f.py; echo "note $d$f" > list/d$d/n$f.txt; done; done; echo ready )'
+    "touch list/f{{00..39}}; mkdir -p list/d{{0..9}}; echo ready )"
 )
 
 

@@ -21,17 +21,19 @@ import psutil
 from benchmarks.connection import Connection, parsed
 from benchmarks.harness import BARE, OWN, SERVERS, Group, Measure, Stage, choose
 from benchmarks.load import Outcome, drive
-from benchmarks.peers.openhands import Box, fresh, fresh_box
+from benchmarks.peers.openhands import fresh, fresh_box
 from benchmarks.peers.server import Peer, Server
-from benchmarks.processes import Failed, PeakGrowth, Unavailable, in_child, pss, rss
+from benchmarks.processes import Failed, PeakGrowth, Unavailable, in_child, pss
 
-_ECHO_ROW = "ms ↓ | run `echo`{more}; p50 / mean / p95 / p99 | :p50 :mean :p95 :p99{target}"
+_ECHO_ROW = (
+    "ms ↓ | run `echo`; bare: `bash -c true`; p50 / mean / p95 / p99 | :p50 :mean :p95 :p99 | ≤ 1.2 × bare"
+)
 _STATIC_ROW = "ms ↓ | run `echo`, is_static; bare: `bash -c true`; p50 / p95 | :p50 :p95 | ≤ 3 × bare"
 _LINE_ROW = "ms ↓ | a printed line until the client has it; p99 / p50 | :p99 :p50 | < 10"
 _PROMPT_ROW = "ms ↓ | run `echo` with a user's PROMPT_COMMAND of 200 ms; p50 / p95 | :p50 :p95 | < 50"
 _SESSION_ROW = "ms ↓ | a new session; opened / with its first command, p50 | opened:p50 ready:p50 | < 50"
 _CROWD_ROWS = "ms ↓ | {label}; p95 / p50 | :p95 :p50 | < 30\nreq/s ↑ | {label} | :rate"
-_HOLDER_ROW = "MB ↓ | the holder with {sessions} sessions more (RSS / PSS) | rss:median pss:median | < 10"
+_HOLDER_ROW = "MB ↓ | the holder with {sessions} sessions more (PSS) | :median | < 10"
 _OUTPUT_ROWS = """
 s ↓ | {label}; bare: a pty that is only read | seconds:median | ≤ 1.3 × bare
 MB ↓ | {label}; peak growth of the server (RSS) | growth:max | < 32
@@ -44,58 +46,33 @@ _SLOW_OUTPUT = 45.0
 
 
 def stages(quick: bool) -> list[Stage]:
-    n = choose(quick)
+    n, own = choose(quick), (OWN,)
     seconds, sessions = n(1.0, 0.3), n(50, 8)
     names = [f"crowd{number}" for number in range(sessions)]
-    echo_row = _ECHO_ROW.format(more="; bare: `bash -c true`", target=" | ≤ 1.2 × bare")
-    tmux_row = _ECHO_ROW.format(more=", held by tmux", target="")
-    own = (OWN,)
     first = [
-        Measure("echo", partial(echo, seconds), echo_row, 5, bare=spawn_bash),
+        Measure("echo", partial(echo, seconds), _ECHO_ROW, 5, bare=spawn_bash),
         Measure("static", partial(static, seconds), _STATIC_ROW, 5, bare=spawn_bash),
-        Measure("line", partial(lines, n(500, 100)), _LINE_ROW, n(3, 1), seconds=1),
+        Measure("line", partial(lines, n(500, 100)), _LINE_ROW, n(3, 1), only=own),
     ]
+    label = f"{sessions} sessions, commands without pause"
     crowds = [
         Measure("session", partial(open_session, names), _SESSION_ROW, sessions, seconds=120),
-        *(
-            Measure(
-                f"session.{name}",
-                partial(crowd, names, n(3.0, 0.5), pace),
-                _CROWD_ROWS.format(label=f"{sessions} sessions, {label}"),
-            )
-            for name, pace, label in (
-                ("at_once", 0.0, "commands without pause"),
-                ("paced", 0.25, "4 commands per second each"),
-            )
-        ),
-        Measure("holder", holder_memory, _HOLDER_ROW.format(sessions=sessions), only=own),
+        Measure("session.crowd", partial(crowd, names, n(3.0, 0.5)), _CROWD_ROWS.format(label=label)),
+        Measure("holder", lambda box, _: pss([box.holder]), _HOLDER_ROW.format(sessions=sessions), only=own),
     ]
-    outputs = [
-        Measure(
-            f"output.{width}",
-            partial(output, width, n(100, 10)),
-            _OUTPUT_ROWS.format(label=f"{n(100, 10)} MB in lines of {width} characters"),
-            n(3, 1),
-            seconds=60,
-            bare=partial(bare_output, width, n(100, 10)),
-            scope="output",
-        )
-        for width in (80, 2)
-    ]
+    size, outputs = n(100, 10), list[Measure]()
+    for width in (80, 2):
+        rows = _OUTPUT_ROWS.format(label=f"{size} MB in lines of {width} characters")
+        bare = partial(bare_output, width, size)
+        call = partial(output, width, size)
+        outputs.append(Measure(f"output.{width}", call, rows, n(3, 1), seconds=60, bare=bare, scope="output"))
     return [
         Stage(fresh, first),
-        Stage(tmux_box, [Measure("tmux", partial(echo, seconds), tmux_row, only=own)]),
         Stage(slow_prompt_box, [Measure("prompt", echo_after_pause, _PROMPT_ROW, n(20, 5), only=own)]),
         Stage(fresh, crowds),
         # Last, as these may leave a server with a shell that does not answer any more.
         Stage(fresh, outputs),
     ]
-
-
-def tmux_box(peer: Peer) -> AbstractContextManager[Server]:
-    if shutil.which("tmux") is None:
-        raise Unavailable("tmux is missing")
-    return fresh_box("--terminal", "tmux")
 
 
 def slow_prompt_box(peer: Peer) -> AbstractContextManager[Server]:
@@ -136,7 +113,7 @@ def echo_after_pause(server: Server, turn: int) -> float:
 
 
 def lines(count: int, server: Server, turn: int) -> Outcome:
-    """Lines as they are printed; of a server without a stream, when the command has ended."""
+    """Lines as they are printed."""
     script = shlex.quote(_PRINTER.format(count))
     command = f"{shlex.quote(sys.executable)} -I -S -c {script}"
     return Outcome(in_child(lambda: line_times(_pieces(server, command), count), _LIMIT + 10))
@@ -144,10 +121,6 @@ def lines(count: int, server: Server, turn: int) -> Outcome:
 
 def _pieces(server: Server, command: str) -> Iterator[tuple[str, int]]:
     """The output of a command, with the time (nanoseconds) at which each piece was there."""
-    if server.name != OWN:
-        _, body = server.exchange(server.api.command(command).raw)
-        yield server.api.output(parsed(body)) + "\n", monotonic_ns()
-        return
     action = {"action": "run", "args": {"command": command}, "timeout": 60}
     with Connection(server.site.address, _LIMIT) as connection:
         for name, data in connection.stream(server.site.post("/execute_action_stream", {"action": action})):
@@ -185,13 +158,9 @@ def open_session(names: list[str], server: Server, turn: int) -> dict[str, float
     return {"opened": 1000 * opened, "ready": 1000 * (perf_counter() - began)}
 
 
-def crowd(names: list[str], seconds: float, pace: float, server: Server, turn: int) -> Outcome:
+def crowd(names: list[str], seconds: float, server: Server, turn: int) -> Outcome:
     scripts = [[server.api.echo(f"{name}.{n}", name) for n in range(4)] for name in names]
-    return drive(server.site.address, scripts, seconds, seconds + _LIMIT, pace=pace)
-
-
-def holder_memory(box: Box, turn: int) -> dict[str, float]:
-    return {"pss": pss([box.holder]), "rss": rss(box.holder)}
+    return drive(server.site.address, scripts, seconds, seconds + _LIMIT)
 
 
 @cache

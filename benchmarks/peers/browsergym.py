@@ -1,15 +1,10 @@
-"""BrowserGym in a process of its own, used as the server of OpenHands uses it.
-
-Times are taken here, so what OpenHands spends on sending an observation through its pipe, on the file of the
-screenshot, on JSON and on HTTP is not counted.
-"""
+"""BrowserGym in a process of its own, used as the server of OpenHands uses it. Times are taken here."""
 
 from __future__ import annotations
 
 import base64
 import importlib
 import io
-import json
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -34,8 +29,6 @@ class Page:
     error: str
     #: How many of the two pictures are there: of the page, and of the page with its marks.
     pictures: int
-    #: Of the answer as JSON, in bytes.
-    size: int
 
 
 class Environment:
@@ -69,12 +62,11 @@ class Environment:
         seen = self._env.step(actions)[0] if actions else self._env.unwrapped._get_obs()
         html_text(self._obs.flatten_dom_to_str(seen["dom_object"]))
         marks = self._obs.overlay_som(seen["screenshot"], seen["extra_element_properties"])
-        pictures = {"set_of_marks": self._png(marks), "screenshot": self._png(seen["screenshot"])}
+        pictures = [self._png(picture) for picture in (marks, seen["screenshot"])]
         text = self._text(seen)
         took = 1000 * (time.perf_counter() - began)
-        found = sum(picture.startswith(PICTURE) for picture in pictures.values())
-        size = len(_json(seen, text, pictures))
-        return Page(took, seen["url"], text, seen["last_action_error"], found, size)
+        found = sum(picture.startswith(PICTURE) for picture in pictures)
+        return Page(took, seen["url"], text, seen["last_action_error"], found)
 
     def _png(self, pixels: Any) -> str:
         image = self._image.fromarray(pixels)
@@ -114,20 +106,6 @@ class _NoChat:
 
     def close(self) -> None:
         """Nothing was opened."""
-
-
-def _json(seen: Mapping[str, Any], text: str, pictures: Mapping[str, str]) -> str:
-    """The answer, with the fields that grow with the page."""
-    same = ("url", "focused_element_bid")
-    extras = {
-        **{name: seen[name] for name in same},
-        "open_pages_urls": list(seen["open_pages_urls"]),
-        "active_page_index": seen["active_page_index"].item(),
-        "last_browser_action": seen["last_action"],
-        "last_browser_action_error": seen["last_action_error"],
-        **pictures,
-    }
-    return json.dumps({"observation": "browse", "content": text, "extras": extras})
 
 
 def serve(pipe: Connection, chromium: str, downloads: str) -> None:

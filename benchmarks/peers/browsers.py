@@ -67,7 +67,7 @@ def page_in(status: int, body: bytes, milliseconds: float) -> Page:
         extras = answer["extras"]
         pictures = sum(extras[name].startswith(PICTURE) for name in ("screenshot", "set_of_marks"))
         error = extras["last_browser_action_error"]
-        return Page(milliseconds, extras["url"], answer["content"], error, pictures, len(body))
+        return Page(milliseconds, extras["url"], answer["content"], error, pictures)
     except (KeyError, TypeError, AttributeError) as error:
         raise Failed(f"no page: HTTP {status} {body[:200].decode(errors='replace')}") from error
 

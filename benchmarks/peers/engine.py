@@ -26,11 +26,6 @@ class Engine:
     def __init__(self, real: RealEngine, image: str) -> None:
         self._real, self.image = real, image
 
-    def version(self) -> str:
-        about = self.ask("GET", "/version")
-        name = about.get("Platform", {}).get("Name") or "Docker Engine"
-        return f"{name} {about['Version']}, image {self.image}"
-
     @property
     def has_gvisor(self) -> bool:
         return "runsc" in (self.ask("GET", "/info").get("Runtimes") or {})

@@ -20,8 +20,6 @@ def answer(message: dict[str, Any], kind: str) -> dict[str, Any]:
         case "initialize":
             about = {"capabilities": {"tools": {}}, "serverInfo": {"name": "echo", "version": "1"}}
             return {"result": {"protocolVersion": params["protocolVersion"], **about}}
-        case "ping":
-            return {"result": {}}
         case "tools/list":
             return {"result": {"tools": [{**_TOOL, "name": "other"} if kind == "renamed" else _TOOL]}}
         case "tools/call":

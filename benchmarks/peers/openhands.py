@@ -44,16 +44,6 @@ _QUERIES: Mapping[str, tuple[str, Mapping[str, str], Callable[[Any], bool]]] = {
         {"path": "read.txt", "impl_source": "oh_aci"},
         lambda a: a["observation"] == "read" and _VIEW in a["content"],
     ),
-    "glob": (
-        "glob",
-        {"path": "list", "pattern": "**/*.py"},
-        lambda a: a["extras"]["total"] == len(a["extras"]["matches"]) == 100,
-    ),
-    "grep": (
-        "grep",
-        {"path": "list", "pattern": "^value = 37$"},
-        lambda a: [match["path"][-8:] for match in a["extras"]["matches"]] == ["d3/m7.py"],
-    ),
 }
 
 
@@ -156,7 +146,6 @@ class Glovebox(Peer):
 
     name = OWN
     api = GloveboxApi
-    has_cells = has_mcp = True
     folder = Path(sys.prefix)
 
     def __init__(self, *flags: str, bashrc: str = "") -> None:
@@ -229,7 +218,6 @@ class Reference(Peer):
 
     name = REFERENCE
     api = OpenHandsApi
-    has_cells = has_mcp = True
 
     def __init__(self, *, is_bare: bool = False) -> None:
         self.is_bare, self.folder = is_bare, cache_folder() / "openhands"

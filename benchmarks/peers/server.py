@@ -30,18 +30,7 @@ def cache_folder() -> Path:
 
 
 class Api:
-    """The requests of one kind of server, with checks of their answers. What it lacks raises Unavailable.
-
-    alive()                         is the server ready?
-    command(text)                   run this in the shell; any orderly end is right
-    echo(text, session)             print this in a shell: the main one, or a named one
-    session(name)                   open another shell
-    cell(code, shown, timeout)      run this in the kernel; only exactly this text is a right answer
-    execute(number)                 start a program that does nothing, without a shell
-    script(name, client)            the requests of one operation for one client, to be sent in turn
-    upload(folder, name, content)   head and body of a request that stores a file
-    download(folder)                a request for a folder as a zip archive
-    """
+    """The requests of one kind of server, with checks of their answers. What it lacks raises Unavailable."""
 
     key_header = "X-Session-API-Key"
     #: The field of an answer that has the output of a command.
@@ -76,8 +65,6 @@ class Peer:
 
     name: str
     api: type[Api] = Api
-    #: Whether it runs cells and routes to MCP servers.
-    has_cells = has_mcp = False
     #: Seconds a start may take, from files that are not in memory.
     start_limit = 180.0
     #: The environment it is installed in.

@@ -307,6 +307,15 @@ async def test_an_environment_that_serves_brings_its_interpreter(
         await isolated.make().start(isolated.spec(), Silent())
 
 
+async def test_a_box_with_a_browser_sees_the_chromium_of_playwright(isolated: Place, tmp_path: Path) -> None:
+    (tmp_path / "browsers").mkdir()
+    isolated.environ["PLAYWRIGHT_BROWSERS_PATH"] = str(tmp_path / "browsers")
+    for browser, seen in ((True, "seen"), (False, "hidden")):
+        async with started(isolated.make(), isolated.spec(browser=browser)) as sandbox:
+            look = "test -d $PLAYWRIGHT_BROWSERS_PATH && echo seen || echo hidden"
+            assert await run(sandbox, look) == seen
+
+
 AS_SOMEBODY = """
 async def act(backend, spec):
     import httpx

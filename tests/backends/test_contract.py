@@ -12,6 +12,7 @@ import httpx
 import psutil
 import pytest
 
+from glovebox import AsyncBox
 from glovebox.client.backend import Silent
 from glovebox.errors import BadSpec, BoxDied, BoxExists, NoSuchBox
 from tests.backends.conftest import FOUND, Place, client_of, run, started
@@ -285,16 +286,31 @@ async def test_ports_of_programs_are_reached(place: Place) -> None:
         await run(sandbox, LISTEN.format(port=port))
         url = sandbox.ports[port]
         assert urlsplit(url).hostname == "127.0.0.1"
-
-        async def answers() -> bool:
-            try:
-                async with httpx.AsyncClient(trust_env=False) as client:
-                    return (await client.get(url)).text == "hello"
-            except httpx.TransportError:
-                return False
-
-        await until(answers, "the program to answer")
+        await until(lambda: _answers(url), "the program to answer")
         assert dict((await place.make().attach(sandbox.name)).ports) == dict(sandbox.ports)
+
+
+@where_started
+async def test_a_box_of_any_kind_runs_commands_programs_and_servers(place: Place, tmp_path: Path) -> None:
+    port = free_port()
+    async with AsyncBox(backend=place.make(), spec=place.spec(ports={port: 0})) as box:
+        assert (await box.run("cd /tmp && echo $((6 * 7))")).check().output.strip() == "42"
+        assert (await box.exec(["cat"], stdin="hi")).stdout == "hi"
+        await box.files.write("a/b.txt", "text")
+        assert (await box.exec(["cat", "a/b.txt"])).stdout == "text"
+        assert (await box.files.download("a", tmp_path) / "b.txt").read_text() == "text"
+        listen = LISTEN.format(port=port).removesuffix(" >/dev/null 2>&1 &")
+        async with await box.start(listen) as server:
+            await server.wait_for_port(port, timeout=LIMIT)
+            await until(lambda: _answers(box.url(port)), "the program to answer")
+
+
+async def _answers(url: str) -> bool:
+    try:
+        async with httpx.AsyncClient(trust_env=False) as caller:
+            return (await caller.get(url)).text == "hello"
+    except httpx.TransportError:
+        return False
 
 
 @where_started

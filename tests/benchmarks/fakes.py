@@ -14,7 +14,7 @@ from benchmarks.harness import REFERENCE
 from benchmarks.peers.openhands import OpenHandsApi
 from benchmarks.peers.server import Server
 
-#: From the path and the body of a request to status and body of its answer; a list is a stream of events.
+#: From the path and the body of a request to status and body of its answer.
 Answer = Callable[[str, Any], tuple[int, Any]]
 
 
@@ -33,21 +33,11 @@ class Handler(BaseHTTPRequestHandler):
         self.reply(*self.server.answer(self.path, json.loads(body)))
 
     def reply(self, status: int, content: Any) -> None:
-        is_stream = isinstance(content, list)
-        data = b"" if is_stream else json.dumps(content).encode()
+        data = json.dumps(content).encode()
         self.send_response(status)
-        self.send_header("Content-Type", "text/event-stream" if is_stream else "application/json")
-        self.send_header(
-            *(("Transfer-Encoding", "chunked") if is_stream else ("Content-Length", str(len(data))))
-        )
+        self.send_header("Content-Length", str(len(data)))
         self.end_headers()
         self.wfile.write(data)
-        if is_stream:
-            for name, text in content:
-                event = f"event: {name}\r\ndata: {text}\r\n\r\n".encode()
-                for piece in (event[:-3], event[-3:]):  # cut within its end
-                    self.wfile.write(b"%x\r\n%b\r\n" % (len(piece), piece))
-            self.wfile.write(b"0\r\n\r\n")
 
 
 class Answering(ThreadingHTTPServer):

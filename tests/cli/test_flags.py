@@ -59,6 +59,13 @@ def test_every_command_explains_itself_with_examples(name: str) -> None:
         assert action.help, action
 
 
+@pytest.mark.parametrize("name", [name for name in COMMANDS if name != "mcp"])
+def test_the_help_of_every_command_fits_a_terminal(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = parsers()[name].format_help().splitlines()
+    assert [line for line in lines if len(line) > 80] == []
+
+
 def test_flags_say_what_a_box_is_like(tmp_path: Path) -> None:
     words = (
         "run --image i --build {0} --name n --workspace {0} --volume /a:/b:ro --volume cache:/c --env A=1=2 "

@@ -43,6 +43,10 @@ def test_each_action_is_a_line_that_fits_and_the_end_is_told(tmp_path: Path) -> 
         person.see(b"exit 7")
         run(client, f"echo $'\\x1b[31m' {KEY} {'long ' * 100}")
         person.see(b"exit 0")
+        assert client.post("/exec", json={"argv": ["sh", "-c", "exit 9"]}).status_code == 200
+        person.see(b"exit 9")
+        assert client.post("/commands", json={"command": "(exit 8)"}).status_code == 200
+        person.see(b"exit 8")
         read = {"action": {"action": "read", "args": {"path": "/nowhere"}}}
         client.post("/execute_action", json=read)
         person.see(b"/nowhere")
@@ -50,7 +54,7 @@ def test_each_action_is_a_line_that_fits_and_the_end_is_told(tmp_path: Path) -> 
         assert person.end() == 0
     lines = person.shown.decode().splitlines()
     shown = [line for line in lines if re.match(r"\d\d:\d\d:\d\d  ", line)]
-    assert [line.split()[1] for line in shown] == ["run", "run", "read"]
+    assert [line.split()[1] for line in shown] == ["run", "run", "exec", "run", "read"]
     assert re.search(r"run      \(exit 7\) .* \d\.\d\d s  exit 7$", shown[0])
     assert max(map(len, shown)) <= 100
     assert KEY not in person.shown.decode()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,9 +17,9 @@ from glovebox.errors import (
     PortClosed,
     SessionBusy,
 )
-from tests.client.support import OneBox, cutter
+from tests.client.support import OneBox, cutter, served
 from tests.support.running import RunningBox
-from tests.support.waiting import LIMIT, wait_until
+from tests.support.waiting import LIMIT, until, wait_until
 
 
 @pytest.fixture
@@ -135,7 +136,25 @@ def test_a_started_command_is_followed_signalled_and_killed(used: Box) -> None:
     job.kill()  # once more does nothing
     endless = used.start("while true; do sleep 0.1; done")
     endless.kill()
+    assert (endless.wait().ended, endless.result().exit_code) == (True, -1)
     assert endless.session not in {session.name for session in used.sessions.list()}
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "while true; do sleep 0.1; done",
+        "trap '' INT; sleep 600",
+        "bash -c \"trap '' INT; while true; do sleep 0.1; done\"",
+    ],
+)
+def test_a_command_of_a_shared_session_is_killed_and_the_session_goes_on(used: Box, script: str) -> None:
+    with pytest.raises(CommandTimeout) as late:
+        used.run(script, timeout=0.2)
+    late.value.command.kill()
+    assert late.value.command.wait().ended
+    assert used.run("echo next").output.strip() == "next"
+    used.run("trap - INT")
 
 
 def test_the_end_of_a_block_kills_what_waits_serves_or_failed(used: Box) -> None:
@@ -188,3 +207,29 @@ async def test_a_broken_connection_loses_and_repeats_nothing(box: RunningBox, tm
                     proxy.cut()
                     go.touch()
         assert text.split() == [*map(str, range(1, 20001)), "end"]
+
+
+async def test_a_box_that_is_killed_and_started_again_loses_and_repeats_nothing(tmp_path: Path) -> None:
+    state, runs, go = tmp_path / "state", tmp_path / "runs", tmp_path / "go"
+    script = f"echo run >> {runs}; seq 1 5000; until [ -e {go} ]; do sleep 0.05; done; echo end; exit 7"
+    pieces: list[str] = []
+    with served(tmp_path / "box", "--state-dir", str(state)) as box:
+        async with AsyncBox(backend=OneBox(box.url)) as used:
+            running = [
+                asyncio.create_task(used.run(f"({script})", timeout=LIMIT)),
+                asyncio.create_task(used.run(f"({script})", session="b", on_output=pieces.append)),
+            ]
+            program = asyncio.create_task(used.exec(script))
+            await until(
+                lambda: runs.exists() and len(runs.read_text().split()) == 3 and "5000" in "".join(pieces)
+            )
+            await asyncio.to_thread(box.kill)
+            await asyncio.to_thread(box.start)
+            go.touch()
+            for outcome in await asyncio.gather(*running):
+                assert outcome.output.split() == [*map(str, range(1, 5001)), "end"]
+                assert outcome.exit_code == 7
+            done = await program
+            assert (done.stdout.split()[-1], done.exit_code) == ("end", 7)
+            assert "".join(pieces).split() == [*map(str, range(1, 5001)), "end"]
+            assert len(runs.read_text().split()) == 3

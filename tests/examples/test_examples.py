@@ -11,7 +11,10 @@ from pathlib import Path
 
 import pytest
 
-EXAMPLES = Path(__file__).parent.parent.parent / "examples"
+ROOT = Path(__file__).parent.parent.parent
+EXAMPLES = ROOT / "examples"
+#: Pages whose first snippet is a whole program.
+PAGES = ("README.md", "docs/python.md", "docs/runtime.md")
 
 
 @pytest.fixture
@@ -75,3 +78,14 @@ def test_every_example_is_listed_and_tested() -> None:
     programs = {path.name for path in EXAMPLES.glob("*.py")}
     tested = set(re.findall(r'example\("(\w+\.py)"', Path(__file__).read_text()))
     assert listed == programs == tested
+
+
+def test_the_first_snippet_of_each_page_is_typed(tmp_path: Path) -> None:
+    for page in PAGES:
+        snippet = (ROOT / page).read_text(encoding="utf-8").partition("```python\n")[2].partition("```")[0]
+        (tmp_path / page.replace("/", "_").replace(".md", ".py")).write_text(snippet)
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", *map(str, tmp_path.glob("*.py"))],
+        cwd=ROOT, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout

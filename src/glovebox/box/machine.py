@@ -83,6 +83,9 @@ class Files(Protocol):
     async def run(self, work: Callable[P, Coroutine[Any, Any, T]], *args: P.args, **kwargs: P.kwargs) -> T:
         """Await what works with these files. Everything below is for such work only."""
 
+    async def look(self, work: Callable[P, Coroutine[Any, Any, T]], *args: P.args, **kwargs: P.kwargs) -> T:
+        """The same for work that opens one file and reads it, which may be begun twice."""
+
     async def compute(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Call what takes a while without keeping others waiting."""
 

@@ -25,6 +25,7 @@ _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?", re.IGNORECASE)
 _MULTIPLES = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _LEAST_MEMORY = 64 << 20
+_DEFAULT_BACKEND = "[GLOVEBOX_BACKEND], else docker if an engine answers and has an image, else process."
 
 #: Those flags of a fresh box that mean nothing to one that is there already.
 FRESH_ONLY = (
@@ -72,6 +73,28 @@ class Parser(argparse.ArgumentParser):
             raise argparse.ArgumentError(action, reason)
 
 
+class HelpText(argparse.HelpFormatter):
+    """Wraps paragraphs; an example that is too long for the terminal has its explanation below it."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        import textwrap
+
+        lines: list[str] = []
+        for block in re.split(r"\n(?=\n|  )|(?<=:)\n", text.rstrip("\n")):
+            if not block.startswith("  "):
+                blank = "\n" if block.startswith("\n") else ""
+                lines.append(blank + textwrap.fill(block.strip(), width))
+                continue
+            command, _, explanation = block.strip().partition("  ")
+            if block.startswith(" " * 10):  # the explanation of the line above
+                lines.append(f"      {command}")
+            elif len(block) <= width or not explanation:
+                lines.append(block)
+            else:
+                lines += [f"  {command}", f"      {explanation.strip()}"]
+        return "\n".join(lines)
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """A question with the known word that is most like this one; empty if none is."""
     import difflib
@@ -87,7 +110,7 @@ def add_parser(commands: Commands, name: str, *, help: str, description: str, ex
         help=help,
         description=description,
         epilog=examples,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=HelpText,
     )
     parser.set_defaults(parser=parser)
     return parser
@@ -105,7 +128,7 @@ def add_target_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_backend_argument(parser: argparse.ArgumentParser, *, default: str) -> None:
+def add_backend_argument(parser: argparse._ActionsContainer, *, default: str) -> None:
     """The flag that says where boxes live."""
     parser.add_argument(
         "--backend",
@@ -118,9 +141,7 @@ def add_backend_argument(parser: argparse.ArgumentParser, *, default: str) -> No
 
 def add_box_arguments(parser: argparse.ArgumentParser) -> None:
     """The flags that say what a box should be like, and which one to use."""
-    add_backend_argument(
-        parser, default="[GLOVEBOX_BACKEND], else docker if an engine answers and has an image, else process."
-    )
+    add_backend_argument(parser, default=_DEFAULT_BACKEND)
     parser.add_argument("--box", default="", metavar="BOX", help="Use a box that is there; it stays.")
     parser.add_argument("--name", default="", help="What a fresh box is called. Default: one is made up.")
     ends = parser.add_mutually_exclusive_group()
@@ -130,12 +151,35 @@ def add_box_arguments(parser: argparse.ArgumentParser) -> None:
     _add_limits(parser)
 
 
+def add_place_arguments(parser: argparse.ArgumentParser) -> None:
+    """Of the flags that say what a box should be like, those that say where it lives."""
+    group = parser.add_argument_group("where the box lives")
+    add_backend_argument(group, default=_DEFAULT_BACKEND)
+    _add_image(group)
+    _add_isolation(group)
+
+
+def _add_image(group: argparse._ActionsContainer) -> None:
+    image = "The image of a container. Any Linux image will do. [GLOVEBOX_IMAGE]"
+    group.add_argument("--image", default="", help=image)
+
+
+def _add_isolation(group: argparse._ActionsContainer) -> None:
+    group.add_argument(
+        "--isolation",
+        default="",
+        choices=["bubblewrap", "none"],
+        metavar="KIND",
+        help="What keeps a process away from this machine: bubblewrap, or none, and its commands can do all "
+        "that you can. Default: [GLOVEBOX_ISOLATION], else bubblewrap.",
+    )
+
+
 def _add_contents(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("what is in a fresh box")
     directory: Any = {"default": "", "metavar": "DIR", "type": _directory}
     many: Any = {"action": "append", "default": []}
-    image = "The image of a container. Any Linux image will do. [GLOVEBOX_IMAGE]"
-    group.add_argument("--image", default="", help=image)
+    _add_image(group)
     group.add_argument("--build", help="Build the image from the Dockerfile in this directory.", **directory)
     workspace = "The directory to work in. Default: a fresh one that ends with the box."
     group.add_argument("--workspace", help=workspace, **directory)
@@ -146,7 +190,9 @@ def _add_contents(parser: argparse.ArgumentParser) -> None:
     plugin = "A plugin to load: jupyter, agent_skills, ..."
     group.add_argument("--plugin", metavar="PLUGIN", help=plugin, **many)
     group.add_argument("--browser", action="store_true", help="With a browser.")
-    group.add_argument("--user", default="", help="Who commands run as. Default: whoever serves the box.")
+    group.add_argument(
+        "--user", default="", help="Who commands run as. Default: the user who serves the box."
+    )
     port = "A port of the box that this machine can reach. Default: any free port here."
     group.add_argument("--port", metavar="BOX[:HOST]", type=_port, help=port, **many)
 
@@ -158,14 +204,7 @@ def _add_limits(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--pids", type=_count, metavar="N", help="Processes it may have.")
     group.add_argument("--network", default="", help="The network of a container; none for no network.")
     group.add_argument("--runtime", default="", help="What runs a container, such as runsc.")
-    group.add_argument(
-        "--isolation",
-        default="",
-        choices=["bubblewrap", "none"],
-        metavar="KIND",
-        help="What keeps a process away from this machine: bubblewrap, or none, and its commands can do all "
-        "that you can. Default: [GLOVEBOX_ISOLATION], else bubblewrap.",
-    )
+    _add_isolation(group)
 
 
 def spec_of(arguments: argparse.Namespace, settings: HostSettings) -> BoxSpec:

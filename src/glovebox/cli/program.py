@@ -19,7 +19,7 @@ import msgspec
 
 from glovebox.cli.console import print_json, say
 from glovebox.cli.options import FAILED
-from glovebox.cli.terminal import STDERR, STDIN, STDOUT, Screen, raw_terminal, window_size, write_all
+from glovebox.cli.terminal import STDERR, STDIN, STDOUT, ScreenModes, raw_terminal, window_size, write_all
 from glovebox.client.connection.events import server_sent_events
 from glovebox.client.connection.retry import PATIENCE, Lost, Patience
 from glovebox.client.runtime import Runtime
@@ -58,7 +58,7 @@ def wants_terminal() -> bool:
 async def run_program(
     runtime: Runtime, request: ProcessRequest, *, as_json: bool, terminal: bool, forget: bool = True
 ) -> int:
-    """Run a program to its end, or until this process is told to leave; the exit status.
+    """Run a program until it ends, or a signal ends this process; the exit status.
 
     `forget`: the box stays, and shall not remember it.
     """
@@ -112,8 +112,8 @@ class RemoteProgram:
     """A program in a box: what it prints is written here, what is typed here goes to it."""
 
     def __init__(self, runtime: Runtime, *, as_json: bool) -> None:
-        self.screen = Screen()
-        #: The signal that told this process to leave before the program had ended.
+        self.screen = ScreenModes()
+        #: The signal that ended this process before the program had ended.
         self.left_by = 0
         self._runtime = runtime
         self._as_json = as_json
@@ -125,7 +125,7 @@ class RemoteProgram:
         self._signalled: set[int] = set()
 
     async def run(self, request: ProcessRequest) -> ProcessInfo | None:
-        """Run it to its end; None if this process was told to leave first."""
+        """Run it to its end; None if a signal ended this process first."""
         task = asyncio.current_task()
         assert task is not None
         self._starting = asyncio.create_task(self._start(request))

@@ -53,7 +53,7 @@ def write_all(descriptor: int, data: bytes) -> None:
             return
 
 
-class Screen:
+class ScreenModes:
     """Notes the modes that programs set, so that these can be reset."""
 
     def __init__(self) -> None:

@@ -10,6 +10,9 @@ from glovebox.protocol.base import Message
 
 NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_.-]{0,62}")
 Isolation = Literal["", "bubblewrap", "none"]
+WORKSPACE = "/workspace"
+#: Directories at the root that a box has of its own.
+_SYSTEM = frozenset({"", "bin", "dev", "etc", "lib", "lib64", "opt", "proc", "run", "sbin", "sys", "usr"})
 #: The variable with the port of VS Code in a box.
 VSCODE_PORT = "VSCODE_PORT"
 
@@ -48,7 +51,7 @@ class BoxSpec(Message):
     #: A directory of the host that is the workspace; empty for a fresh one that ends with the box.
     workspace: str = ""
     #: Where the box has its workspace. A box without a file system of its own works in `workspace` itself.
-    workspace_in_box: str = "/workspace"
+    workspace_in_box: str = WORKSPACE
     volumes: tuple[Mount, ...] = ()
     #: The environment of commands.
     env: dict[str, str] = {}
@@ -82,6 +85,11 @@ class BoxSpec(Message):
     keep: bool = False
     #: Seconds until it has to answer.
     start_limit: float = 120.0
+
+
+def same_place(workspace: str) -> str:
+    """Where a box has its workspace so that paths in it are those of the host, if that can be."""
+    return WORKSPACE if workspace.split("/")[1] in _SYSTEM else workspace
 
 
 def checked_name(name: str) -> str:

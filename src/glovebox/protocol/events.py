@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 from glovebox.protocol.base import Message
 from glovebox.protocol.notebook import CellInfo
+from glovebox.protocol.processes import ProcessInfo
 from glovebox.protocol.status import PluginState
 from glovebox.protocol.terminal import CommandInfo
 
@@ -94,6 +95,13 @@ class CommandFinished(Event):
 
     event: ClassVar[str] = "command_ended"
     command: CommandInfo
+
+
+class ProcessFinished(Event):
+    """A process without a session ended, with its bill."""
+
+    event: ClassVar[str] = "process_ended"
+    process: ProcessInfo
 
 
 class SessionChanged(Event):

@@ -1,4 +1,4 @@
-"""Files and directories, as the endpoints below `/files` describe them, and what these are asked for."""
+"""Files and directories, as the endpoints below `/files` describe them, and the bodies of their requests."""
 
 from __future__ import annotations
 

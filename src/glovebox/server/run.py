@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from typing import Protocol
 
 from glovebox.box.box import Box
+from glovebox.box.events import EventLog
 from glovebox.box.executor import Observer
 from glovebox.box.services import Launched
 from glovebox.box.startup import Startup
@@ -23,6 +25,14 @@ from glovebox.settings import Settings
 #: what makes links for web browsers.
 Announce = Callable[[str, float, list[str], Logins], None]
 
+
+class Watcher(Observer, Protocol):
+    """Shows a person what the box does."""
+
+    async def follow(self, events: EventLog) -> None:
+        """Follow the events until it is cancelled."""
+
+
 #: What a person may paste at once, in bytes.
 LONGEST_MESSAGE = 1 << 20
 
@@ -33,16 +43,17 @@ async def serve(
     announce: Announce,
     listener: socket.socket,
     launched: Launched | None = None,
-    observers: Iterable[Observer] = (),
+    watcher: Watcher | None = None,
 ) -> None:
     """Serve until a signal. `launched` is the process that holds the shells, if it was started already.
 
-    `observers` are told of every action, besides those of plugins.
+    `watcher` sees every action and every event.
 
     Raises:
         StartupError: the box cannot be opened.
     """
     address, port = address_of(listener), listener.getsockname()[1]
+    observers = () if watcher is None else (watcher,)
     async with Box(settings, startup, ports=(port,), launched=launched, observers=observers) as box:
         with startup.step("application"):
             logins = Logins()
@@ -50,11 +61,17 @@ async def serve(
         with startup.step("file viewer"):
             viewer = await start_viewer(settings, port + 1, box.services.user_id)
 
+        watching: list[asyncio.Task[None]] = []
+
         async def begin() -> None:
             box.begin()
+            if watcher is not None:
+                watching.append(asyncio.create_task(watcher.follow(box.executor.events)))
             await box.threads.run(forbid_inspection)  # only now, so that nothing waits for it
 
         async def close() -> None:
+            for task in watching:
+                task.cancel()
             await asyncio.gather(box.close(), viewer.close())
 
         try:

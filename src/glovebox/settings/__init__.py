@@ -28,6 +28,7 @@ from glovebox.settings.declaration import (
     given,
     is_loopback,
     options_of,
+    parse_columns,
     parse_count,
     parse_port,
     parse_seconds,
@@ -153,6 +154,10 @@ class Settings:
         "pty", parse=parse_terminal, metavar="KIND",
         help="What holds the shells: pty, or tmux, so that people can use tmux attach.",
     )  # fmt: skip
+    terminal_columns: int = setting(
+        120, parse=parse_columns,
+        help="How wide the terminal of a command is; that of the contract's run is 1000 wide.",
+    )  # fmt: skip
     state_dir: str = setting(
         "", metavar="DIR",
         help="Keep shells, their output and answers here, so that they outlive a server that is killed:"
@@ -269,6 +274,22 @@ def load(flags: Mapping[str, Any] | None = None, environ: Mapping[str, str] | No
     settings = Settings(**values)
     _check(settings)
     return dataclasses.replace(settings, working_dir=os.path.abspath(settings.working_dir))
+
+
+def as_flags(settings: Settings, without: Collection[str] = ()) -> list[str]:
+    """The flags of all settings but some that are not as they are by default."""
+    flags: list[str] = []
+    for option in options():
+        value = getattr(settings, option.name)
+        if option.name in without or value == option.default:
+            continue
+        if isinstance(value, bool):
+            flags.append(option.flag if value else option.flag.replace("--", "--no-", 1))
+        elif option.many:
+            flags += [option.flag, *value]
+        else:
+            flags += [option.flag, "off" if value == NO_PORT else str(value)]
+    return flags
 
 
 def plugin_options(settings: Settings, plugin: str, kind: type[MessageT]) -> MessageT:

@@ -86,6 +86,13 @@ def parse_seconds(text: str) -> int:
     return int(text)
 
 
+def parse_columns(text: str) -> int:
+    """The width of a terminal in characters."""
+    if not text.isdigit() or not 1 <= int(text) <= 1_000:
+        raise ValueError(f"{text!r} is not a number of columns from 1 to 1000")
+    return int(text)
+
+
 def parse_count(text: str) -> int:
     """The value of a setting that counts something, from 1 on."""
     if not text.isdigit() or int(text) < 1:

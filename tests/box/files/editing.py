@@ -70,7 +70,8 @@ async def files_in(cwd: Path, *, user_id: int | None = None) -> AsyncIterator[Fi
     shell = StillShell(cwd)
     as_user = user_id is not None and os.geteuid() == 0
     threads = Threads("files", 8, initializer=partial(assume_user, user_id or 0) if as_user else None)
-    actions = FileActions(LocalFiles(threads, owner=user_id), shell=shell, workspace=lambda: str(cwd))
+    files = LocalFiles(threads, owner=user_id, reads_memory=not as_user)
+    actions = FileActions(files, shell=shell, workspace=lambda: str(cwd))
     try:
         yield Files(Executor(actions.handlers(), EventLog()), shell)
     finally:

@@ -58,13 +58,14 @@ class Machine:
         return content
 
 
-@pytest.fixture(params=["disk", "window"])
+@pytest.fixture(params=["disk", "memory", "window"])
 async def machine(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Machine]:
     threads = Threads("test", 4)
     hands = DirectoryHands(tmp_path)
-    machine = Machine(
-        LocalFiles(threads) if request.param == "disk" else WindowFiles(hands, threads), tmp_path
-    )
+    files: Files = WindowFiles(hands, threads)
+    if request.param != "window":
+        files = LocalFiles(threads, reads_memory=request.param == "memory")
+    machine = Machine(files, tmp_path)
     try:
         yield machine
         await machine.content.close()

@@ -8,8 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from glovebox.box.events import EventLog
+from glovebox.box.executor import Executor
+from glovebox.box.files.actions.content import FileActions
+from glovebox.box.files.disk.local_files import LocalFile, LocalFiles
+from glovebox.box.threads import Threads
 from glovebox.errors import ActionError
+from glovebox.protocol.actions import FileReadAction
 from glovebox.protocol.observations import ErrorObservation, FileReadObservation
+from tests.box.files.acting import QuietShell
 from tests.box.files.editing import Files, files_in
 
 FIVE = "line 1\nline 2\nline 3\nline 4\nline 5\n"
@@ -206,3 +213,24 @@ async def test_an_unknown_source_means_the_default_one(files: Files, tmp_path: P
     path = tmp_path / "a.txt"
     path.write_text("x\n")
     assert await files.read(path, impl_source="other") == FileReadObservation(content="x\n", path=str(path))
+
+
+async def test_what_is_in_memory_is_read_without_a_thread(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text(FIVE)
+    try:
+        LocalFile.from_memory(str(path)).__exit__(None, None, None)
+    except OSError as error:
+        pytest.skip(f"the file system cannot tell what is in memory: {error}")
+    threads = Threads("none", 1)
+    threads.close()
+    actions = FileActions(
+        LocalFiles(threads, reads_memory=True), shell=QuietShell(str(tmp_path)), workspace=lambda: "/"
+    )
+    executor = Executor([actions.read], EventLog())
+    assert (await executor.execute(FileReadAction(path="a.txt"))).content == FIVE
+    for _ in range(20):  # each of which needs a thread
+        with pytest.raises(ActionError):
+            await executor.execute(FileReadAction(path="/proc/self/status"))
+    with pytest.raises(ActionError):  # it has given up
+        await executor.execute(FileReadAction(path="a.txt"))

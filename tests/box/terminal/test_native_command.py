@@ -169,3 +169,19 @@ async def test_much_output_has_its_beginning_and_its_end(shell: Console) -> None
     short = await command(shell, "seq 1 20000", budget=500)
     assert short.truncated
     assert len(short.content) <= 600
+
+
+async def test_the_terminal_has_the_size_that_a_command_wants(shell: Console) -> None:
+    size = "stty size; echo $COLUMNS; tput cols"
+    assert (await command(shell, size)).content == "40 120\n120\n120\n"
+    assert (await shell.run(size)).content == "1000 1000\n1000\n1000"
+    assert (await command(shell, size)).content == "40 120\n120\n120\n"
+    assert (await command(shell, "echo same")).notes == []
+    info = shell.terminal.session("main").info()
+    assert (info.rows, info.columns) == (40, 120)
+    long = "x" * 500
+    assert (await command(shell, f"echo {long}")).content == f"{long}\n"
+    shell.terminal.session("main").shell.resize(30, 90)
+    while (await command(shell, size)).content != "30 90\n90\n90\n":  # tmux takes its time
+        pass
+    assert (await shell.run(size)).content == "30 90\n90\n90"

@@ -217,3 +217,21 @@ async def test_a_refusal_while_typing_is_an_error_and_the_command_goes_on(box: A
     refused = await box.refused(CmdRunAction(command="x", is_input=True))
     assert refused.error_id == "untrusted"
     assert (await box.run("", timeout=LIMIT, blocking=True)).content == "done"
+
+
+async def test_commands_outside_the_contract_run_in_a_window(box: Acting, tmp_path: Path) -> None:
+    answer = await box.client.post("/commands", json={"command": "cd /\necho one\n(exit 3)"})
+    result = answer.json()
+    assert answer.status_code == 200, result
+    assert (result["output"], result["command"]["exit_code"]) == ("one\n", 3)
+    begun = (
+        await box.client.post("/commands", json={"command": "echo ready; read x; echo [$x]", "timeout": 1})
+    ).json()
+    assert begun["timed_out"]
+    path = f"/commands/{begun['command']['id']}"
+    busy = await box.client.post("/commands", json={"command": "true"})
+    assert busy.headers["x-glovebox-error"] == "session_busy"
+    assert (await box.client.post(f"{path}/input", json={"text": "typed\n"})).status_code == 200
+    ended = (await box.client.post(f"{path}/wait", json={"timeout": LIMIT})).json()
+    assert ended["command"]["exit_code"] == 0
+    assert "[typed]" in ended["output"]

@@ -7,6 +7,7 @@ import shutil
 import stat
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import glovebox
@@ -44,6 +45,17 @@ def find_program() -> str:
         "bubblewrap is not installed. Install it (apt-get install bubblewrap), or start Docker or Podman; "
         f"glovebox doctor says more. {WITHOUT}"
     )
+
+
+def find_problem() -> str:
+    """Why bubblewrap cannot isolate a box here; empty if it can. Blocks."""
+    try:
+        program = find_program()
+    except NoIsolation:
+        return "bubblewrap is not installed"
+    flags = ["--unshare-pid", "--unshare-ipc", "--unshare-uts", "--ro-bind", "/", "/", "--proc", "/proc"]
+    done = subprocess.run([program, *flags, "true"], capture_output=True, text=True, check=False)
+    return f"bubblewrap does not work: {done.stderr.strip()}" if done.returncode else ""
 
 
 def wrap_command(
@@ -103,6 +115,12 @@ def bundle_paths(bundle: str) -> list[str]:
     homes = [value.strip() for name, _, value in lines if name.strip() == "home"]
     homes += [os.path.realpath(f"{home}/python3").rpartition("/")[0] for home in homes]
     return _outside_system([bundle, *map(os.path.dirname, homes)])
+
+
+def chromium_paths(environment: Mapping[str, str], home: Path) -> list[str]:
+    """Where Playwright has its Chromium, if it does."""
+    place = environment.get("PLAYWRIGHT_BROWSERS_PATH") or f"{home}/.cache/ms-playwright"
+    return [place] if os.path.isdir(place) else []
 
 
 def _outside_system(paths: list[str]) -> list[str]:

@@ -11,7 +11,7 @@ import select
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from msgspec import structs
@@ -40,7 +40,7 @@ _HOST_ONLY = frozenset({
 _HARMLESS = frozenset({
     "PATH", "PYTHONPATH", "LANG", "LANGUAGE", "TZ", "TERM", "USER", "LOGNAME", "SHELL", "SSL_CERT_FILE",
     "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NODE_EXTRA_CA_CERTS", "HTTP_PROXY",
-    "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "LOG_LEVEL",
+    "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "LOG_LEVEL", "PLAYWRIGHT_BROWSERS_PATH",
 })  # fmt: skip
 _HARMLESS_PREFIXES = ("LC_", "GLOVEBOX_PLUGIN_", "OTEL_")
 #: The directory of the VS Code server.
@@ -65,7 +65,7 @@ def spawn(directory: BoxDirectory, record: BoxRecord, settings: HostSettings) ->
         else:
             command, home = _plain_command(directory, record, settings, key_file), settings.home
         environment = _environment(directory, record, settings, home)
-        with _without_secrets(environment) as secrets:
+        with without_secrets(environment) as secrets:
             child, main = _spawn_process(
                 command, environment, log.fileno(), (key, *secrets), says_pid=record.is_isolated
             )
@@ -110,6 +110,7 @@ def _isolated_command(
         shown=[
             *(bubblewrap.bundle_paths(bundle) if bundle else bubblewrap.interpreter_paths()),
             *filter(None, [server]),
+            *(bubblewrap.chromium_paths(settings.environment, home) if record.spec.browser else ()),
         ],
     )
     return command, home
@@ -158,11 +159,7 @@ def _environment(
         if name not in _HOST_ONLY and not name.startswith(SANDBOX_PREFIX)
     }
     if record.is_isolated:
-        inherited = {
-            name: value
-            for name, value in inherited.items()
-            if name.upper() in _HARMLESS or name.startswith(_HARMLESS_PREFIXES)
-        }
+        inherited = harmless_variables(inherited)
         if server := _vscode_server(record, settings):
             inherited[VSCODE_SERVER] = server
     if not _is_installed():  # they belong to the client's interpreter
@@ -170,8 +167,17 @@ def _environment(
     return {**inherited, "HOME": str(home), **record.spec.env, MARK: str(directory.path)}
 
 
+def harmless_variables(environment: Mapping[str, str]) -> dict[str, str]:
+    """What an isolated box inherits of an environment."""
+    return {
+        name: value
+        for name, value in environment.items()
+        if name.upper() in _HARMLESS or name.startswith(_HARMLESS_PREFIXES)
+    }
+
+
 @contextlib.contextmanager
-def _without_secrets(environment: dict[str, str]) -> Iterator[tuple[int, ...]]:
+def without_secrets(environment: dict[str, str]) -> Iterator[tuple[int, ...]]:
     """Move secrets to a descriptor: bubblewrap exposes its environment as long as the box lives."""
     secrets = {name: environment.pop(name) for name in list(environment) if is_secret(name)}
     if not secrets:
@@ -223,7 +229,7 @@ def _spawn_process(
         os.close(writes)
         writes = -1
         child = _known(process.pid)
-        return child, _first_process(reads) or child if says_pid else child
+        return child, first_process(reads) or child if says_pid else child
     finally:
         os.close(reads)
         if writes >= 0:
@@ -241,7 +247,7 @@ def _known(pid: int) -> Known:
     return Known(pid=pid, start=str(process.started) if process else "")
 
 
-def _first_process(descriptor: int) -> Known | None:
+def first_process(descriptor: int) -> Known | None:
     """The first process of bubblewrap's namespace; None if there is none."""
     said = b""
     wait = select.poll()  # `select` is limited to 1024 descriptors

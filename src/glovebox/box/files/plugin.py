@@ -12,8 +12,8 @@ from glovebox.box.files.disk.local_files import LocalFiles
 from glovebox.box.files.endpoints.archives import archive_endpoints
 from glovebox.box.files.endpoints.content import content_endpoints
 from glovebox.box.files.endpoints.paths import path_endpoints
+from glovebox.box.files.endpoints.request_paths import RequestPaths, default_home
 from glovebox.box.files.endpoints.watch import watch_endpoint
-from glovebox.box.files.endpoints.workspace import Workspace, default_home
 from glovebox.box.files.transfer.endpoints import transfer_endpoints
 from glovebox.box.plugin import Context, Plugin
 from glovebox.http.endpoints import Endpoint
@@ -29,7 +29,9 @@ class FilesPlugin(Plugin):
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         settings, shell, threads = context.settings, context.shell, context.user_threads
-        files = self._files = LocalFiles(threads, owner=context.services.user_id)
+        files = self._files = LocalFiles(
+            threads, owner=context.services.user_id, reads_memory=context.services.identity is None
+        )
         self._content = FileActions(
             files,
             shell=shell,
@@ -47,7 +49,7 @@ class FilesPlugin(Plugin):
         settings, threads = self.context.settings, self.context.user_threads
         identity = self.context.services.identity
         user, environment = identity and identity.user, settings.command_environment
-        workspace = Workspace(
+        workspace = RequestPaths(
             settings.working_dir, lambda: default_home(user, environment.get("HOME", "")), threads
         )
         return [

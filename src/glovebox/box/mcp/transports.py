@@ -67,18 +67,22 @@ def _transport(
         from mcp.client.sse import sse_client
 
         return sse_client(server.url, headers(server), timeout=_CONNECT, sse_read_timeout=_SILENCE)
-    return _streamable(server)
+    return open_streamable(server)
 
 
 @contextlib.asynccontextmanager
-async def _streamable(server: RemoteServer) -> AsyncIterator[TransportStreams]:
+async def open_streamable(server: RemoteServer, *, use_proxy: bool = True) -> AsyncIterator[TransportStreams]:
+    """Connect over streamable HTTP; `use_proxy` allows the proxies of the environment."""
     import httpx2
     from mcp.client.streamable_http import streamable_http_client
 
     timeout = httpx2.Timeout(_CONNECT, read=_SILENCE)
     async with (
         httpx2.AsyncClient(
-            headers=headers(server), timeout=timeout, event_hooks={"response": [_check_status]}
+            headers=headers(server),
+            timeout=timeout,
+            event_hooks={"response": [_check_status]},
+            trust_env=use_proxy,
         ) as client,
         streamable_http_client(server.url, http_client=client) as streams,
     ):

@@ -8,6 +8,7 @@ from glovebox.box.plugin import Context, Plugin
 from glovebox.box.processes.endpoints import process_endpoints
 from glovebox.box.processes.registry import ProcessRegistry
 from glovebox.http.endpoints import Endpoint, Socket
+from glovebox.protocol.events import ProcessFinished
 from glovebox.settings import current_user
 
 
@@ -28,6 +29,7 @@ class ProcessesPlugin(Plugin):
             keep=settings.process_history,
             keep_size=settings.process_history_size,
         )
+        self.registry.on_end = lambda info: context.events.append(ProcessFinished, process=info)
 
     async def start(self) -> None:
         self.registry.open(self.context.starter)

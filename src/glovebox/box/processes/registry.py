@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections import OrderedDict
+from collections.abc import Callable
 
 import msgspec
 
@@ -144,6 +145,8 @@ class ProcessRegistry:
         self._log_size = log_size
         self._keep = keep
         self._keep_size = keep_size
+        #: Called with each process that has ended.
+        self.on_end: Callable[[ProcessInfo], object] = lambda info: None
         self._starter: Starter | None = None
         self._processes: OrderedDict[str, BoxProcess] = OrderedDict()
         self._keys: dict[str, asyncio.Task[BoxProcess]] = {}
@@ -247,6 +250,7 @@ class ProcessRegistry:
         if process.id not in self._processes:
             return
         process.judge(self._oom)
+        self.on_end(process.info())
         size = self._ended[process.id] = sum(process.program.sizes)
         self._ended_size += size
         while len(self._ended) > self._keep or (self._ended_size > self._keep_size and len(self._ended) > 1):

@@ -17,7 +17,7 @@ import msgspec
 from glovebox.box.events import EventLog
 from glovebox.box.machine import ShellRefused
 from glovebox.box.terminal.keys import key_bytes
-from glovebox.box.terminal.output.buffer import OutputBuffer
+from glovebox.box.terminal.output.buffer import COLUMNS, ROWS, OutputBuffer
 from glovebox.box.terminal.output.log import PIECE, LogFiles
 from glovebox.box.terminal.output.rendering import LiveText
 from glovebox.box.terminal.shell.integration import EndReport, printable
@@ -79,6 +79,10 @@ class RunningCommand:
     follower: str | None = None
     #: The shell that runs it; None for one of an earlier server.
     shell: Shell | None = None
+    #: Whether the contract's rules hold for it, among them a terminal of its size.
+    contract = True
+    #: The size of the terminal it began in.
+    rows, columns = ROWS, COLUMNS
     #: Whether the shell has begun to run it.
     begun = False
     #: Whether a caller knows how it ended.

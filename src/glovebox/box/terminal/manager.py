@@ -24,7 +24,7 @@ from glovebox.box.terminal.holder_client import HeldChannel, HolderClient, Recei
 from glovebox.box.terminal.inspection.limits import problem
 from glovebox.box.terminal.output.buffer import COLUMNS, ROWS
 from glovebox.box.terminal.programs import ProgramClient
-from glovebox.box.terminal.services import ProcessKeeper
+from glovebox.box.terminal.services import HolderAccess, ProcessKeeper
 from glovebox.box.terminal.session import Session
 from glovebox.box.terminal.sessions import MAIN, STATIC, SessionTable, check_name
 from glovebox.box.terminal.shell.bash_shell import BashShell, check_size
@@ -76,6 +76,7 @@ class Terminal(SessionTable[BashShell]):
         launched: Launched | None = None,
         rows: int = ROWS,
         columns: int = COLUMNS,
+        own_columns: int = 120,
         term: str = "tmux-256color",
     ) -> None:
         super().__init__(
@@ -94,6 +95,7 @@ class Terminal(SessionTable[BashShell]):
         self._kind = kind
         self._launched = launched
         self._size = (rows, columns)
+        self._own_columns = own_columns
         self._account: Account | None = None
         self._state: StateDirectory | None = None
         self._holder: HolderClient | None = None
@@ -137,22 +139,11 @@ class Terminal(SessionTable[BashShell]):
             keep_log=self._log_size,
             launched=self._launched,
         )
-        self._keeper = ProcessKeeper(
-            holder=self._holder,
-            state=self._state,
-            account=self._account,
-            environment=self._environment,
-            working_dir=self._working_dir,
-            threads=self._threads,
+        access = HolderAccess(
+            self._holder, self._state, self._account, self._environment, self._working_dir, self._threads
         )
-        self._programs = ProgramClient(
-            holder=self._holder,
-            state=self._state,
-            account=self._account,
-            environment=self._environment,
-            working_dir=self._working_dir,
-            threads=self._threads,
-        )
+        self._keeper = ProcessKeeper(access)
+        self._programs = ProgramClient(access)
         if self._state.persistent:
             await self._restore()
             await self._programs.remove_unknown()
@@ -348,6 +339,7 @@ class Terminal(SessionTable[BashShell]):
             threads=self._threads,
             events=self._events,
             journal=lines,
+            columns=self._own_columns,
         )
         session = self._make_session(
             opened.name, shell, cwd=opened.cwd, created=opened.created, journal=lines

@@ -39,6 +39,7 @@ class TerminalPlugin(Plugin):
             orphan_seconds=settings.orphan_seconds,
             log_size=settings.terminal_log_size,
             kind=settings.terminal,
+            own_columns=settings.terminal_columns,
             launched=context.services.launched,
         )
         self._shell: asyncio.Task[None] | None = None

@@ -9,18 +9,15 @@ import os
 import secrets
 import signal
 import time
-from collections.abc import Mapping
 
 from glovebox.box.services import ProgramResult, ProgramSpec, StartedProgram
 from glovebox.box.terminal.account import Account
-from glovebox.box.terminal.holder import wire
+from glovebox.box.terminal.holder import program_wire, wire
 from glovebox.box.terminal.holder.process_tree import MARK
-from glovebox.box.terminal.holder.wire import HeldProgram, ProgramEnd, ProgramOrder
-from glovebox.box.terminal.holder_client import HolderClient
+from glovebox.box.terminal.holder.program_wire import HeldProgram, ProgramEnd, ProgramOrder
 from glovebox.box.terminal.inspection.limits import ProgramWarden
 from glovebox.box.terminal.output.log import LogFiles
-from glovebox.box.terminal.survival.state_directory import StateDirectory
-from glovebox.box.threads import Threads
+from glovebox.box.terminal.services import HolderAccess
 from glovebox.errors import (
     BadProcess,
     NoSuchDirectory,
@@ -171,27 +168,18 @@ class ProgramChannel:
 class ProgramClient:
     """Starts programs of one user in the holder, and has those of an earlier server."""
 
-    def __init__(
-        self,
-        *,
-        holder: HolderClient,
-        state: StateDirectory,
-        account: Account,
-        environment: Mapping[str, str],
-        working_dir: str,
-        threads: Threads,
-    ) -> None:
-        self.holder = holder
-        self.threads = threads
-        self._state = state
-        self._account = account
-        self._environment = environment
-        self._working_dir = working_dir
+    def __init__(self, access: HolderAccess) -> None:
+        self.holder = access.holder
+        self.threads = access.threads
+        self._state = access.state
+        self._account = access.account
+        self._environment = access.environment
+        self._working_dir = access.working_dir
         self._channels: dict[int, ProgramChannel] = {}
         self._watching: set[asyncio.Task[None]] = set()
         #: The numbers that the holder has named since the connection was made.
         self._held: set[int] = set()
-        holder.programs = self
+        self.holder.programs = self
 
     async def start(self, spec: ProgramSpec) -> ProgramChannel:
         """Start a program.
@@ -210,7 +198,7 @@ class ProgramClient:
         number = secrets.randbits(32)
         channel = self._channels[number] = ProgramChannel(self, number, order.directory, spec.label)
         channel.stdin_taken, channel.stdin_open = len(spec.stdin), spec.stdin_open
-        self.holder.send(wire.START, number, wire.pack_start(order, spec.stdin))
+        self.holder.send(wire.START, number, program_wire.pack_start(order, spec.stdin))
         try:
             await channel.opened
         except OSError as error:
@@ -281,7 +269,7 @@ class ProgramClient:
     def handle(self, kind: bytes, number: int, payload: bytes) -> None:
         channel = self._channels.get(number)
         if kind == wire.HELD:
-            self._resume(wire.parse_held(number, payload))
+            self._resume(program_wire.parse_held(number, payload))
         elif channel is None:
             return
         elif kind == wire.STARTED:
@@ -299,7 +287,7 @@ class ProgramClient:
             channel.grown(wire.parse_offsets(payload))
         elif kind == wire.ENDED:
             channel.grown(wire.parse_offsets(payload[: wire.GROWN_SIZE]))
-            if (end := wire.parse_end(wire.parse_fields(payload[wire.GROWN_SIZE :]))) is not None:
+            if (end := program_wire.parse_end(wire.parse_fields(payload[wire.GROWN_SIZE :]))) is not None:
                 channel.end(end)
         elif kind == wire.CLOSED:
             channel.closed.set()

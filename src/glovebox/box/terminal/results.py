@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from glovebox.box.terminal.commands import RunningCommand, ShellEnd, WaitOutcome
-from glovebox.box.terminal.output.buffer import COLUMNS, ROWS
 from glovebox.box.terminal.output.presentation import plain
 from glovebox.box.terminal.output.rendering import render, split_unfinished
 from glovebox.box.threads import Threads
@@ -96,7 +95,7 @@ async def _output(
     if budget is not None and end - offset > budget:
         return await threads.run(_digest, command, offset, end, budget)
     if begin >= 0:  # nearly all
-        return _shown(command.tail[begin : begin + end - offset], end, finished=finished)
+        return _shown(command, command.tail[begin : begin + end - offset], end, finished=finished)
     return await threads.run(_read, command, offset, end, finished=finished)
 
 
@@ -111,14 +110,15 @@ def _read(command: RunningCommand, offset: int, end: int, *, finished: bool) -> 
     """The text of output from the log. Blocks."""
     try:
         if end - offset <= MOST_BYTES:
-            return _shown(_bytes(command, offset, end), end, finished=finished)
+            return _shown(command, _bytes(command, offset, end), end, finished=finished)
         half = MOST_BYTES // 2
         head = _bytes(command, offset, offset + half)
         tail = _bytes(command, end - half, end)
     except OutputGone:
         note = "The beginning of the output is not kept any more."
-        return _shown(command.tail, end, finished=finished)._replace(truncated=True, note=note)
-    first, last = _shown(head, offset + half, finished=True), _shown(tail, end, finished=finished)
+        return _shown(command, command.tail, end, finished=finished)._replace(truncated=True, note=note)
+    first = _shown(command, head, offset + half, finished=True)
+    last = _shown(command, tail, end, finished=finished)
     left_out = f"\n[… {end - offset - 2 * half:,} bytes are left out here …]\n"
     return _Part(first.text + left_out + last.text, last.end, truncated=True)
 
@@ -136,6 +136,6 @@ def _pieces(command: RunningCommand, offset: int, end: int) -> Iterator[bytes]:
             return
 
 
-def _shown(data: bytes, end: int, *, finished: bool) -> _Part:
+def _shown(command: RunningCommand, data: bytes, end: int, *, finished: bool) -> _Part:
     data, rest = (data, b"") if finished else split_unfinished(data)
-    return _Part("\n".join(render(data, rows=ROWS, columns=COLUMNS)), end - len(rest))
+    return _Part("\n".join(render(data, rows=command.rows, columns=command.columns)), end - len(rest))

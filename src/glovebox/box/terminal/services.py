@@ -102,25 +102,27 @@ class KeptProcess:
         return data.decode("utf-8", "replace").replace("\r\n", "\n")
 
 
+class HolderAccess(msgspec.Struct, frozen=True):
+    """The holder, and what the processes of one user start with there."""
+
+    holder: HolderClient
+    state: StateDirectory
+    account: Account
+    environment: Mapping[str, str]
+    working_dir: str
+    threads: Threads
+
+
 class ProcessKeeper:
     """Starts processes of one user in the holder, and adopts those of an earlier server."""
 
-    def __init__(
-        self,
-        *,
-        holder: HolderClient,
-        state: StateDirectory,
-        account: Account,
-        environment: Mapping[str, str],
-        working_dir: str,
-        threads: Threads,
-    ) -> None:
-        self.threads = threads
-        self._holder = holder
-        self._state = state
-        self._account = account
-        self._environment = {name: value for name, value in environment.items() if name != "TERM"}
-        self._working_dir = working_dir
+    def __init__(self, access: HolderAccess) -> None:
+        self.threads = access.threads
+        self._holder = access.holder
+        self._state = access.state
+        self._account = access.account
+        self._environment = {name: value for name, value in access.environment.items() if name != "TERM"}
+        self._working_dir = access.working_dir
         self._processes: dict[str, KeptProcess] = {}
 
     async def keep(

@@ -257,7 +257,7 @@ class Session(Generic[ShellT]):
             gone = await self.shell.ready(self.cwd)
             self._check_free()  # a person may have been faster
             command = self.pending = self.add_command(call.id, action.command)
-            command.shell = self.shell
+            command.shell, command.contract = self.shell, False
             former, self._former = self._former, None
             if former is not None and not former.end_known:
                 command.notes.append(f"The command {former.id}, which ran before, has ended meanwhile.")

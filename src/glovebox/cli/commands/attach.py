@@ -22,7 +22,7 @@ from websockets.exceptions import (
 )
 
 from glovebox.cli.options import FAILED, USAGE, Commands, add_parser, add_target_arguments
-from glovebox.cli.terminal import STDIN, STDOUT, Screen, raw_terminal, window_size, write_all
+from glovebox.cli.terminal import STDIN, STDOUT, ScreenModes, raw_terminal, window_size, write_all
 from glovebox.errors import SettingsError
 
 EXAMPLES = """\
@@ -145,7 +145,7 @@ class _Attached:
         self._escape = escape
         self._leave = asyncio.Event()
         self._keys: asyncio.Queue[bytes | str] = asyncio.Queue()
-        self.screen = Screen()
+        self.screen = ScreenModes()
         self._greeted = False
         self.ending = f"detached from {session}"
 

@@ -13,7 +13,7 @@ examples:
   glovebox exec build 'cd src && make'               a line for the shell
   echo 'print(6 * 7)' | glovebox exec build python3  what comes through a pipe reaches the command
   glovebox exec build bash                           a shell of your own, with colours, on a terminal
-  glovebox exec --user root --workdir /tmp build id  as somebody else, elsewhere
+  glovebox exec --user root --workdir /tmp build id  as another user, elsewhere
 
 The exit status is the command's, as of glovebox run. The command has no part of the sessions of the box; to
 take over one of these, use glovebox attach.

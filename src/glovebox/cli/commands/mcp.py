@@ -7,22 +7,29 @@ import asyncio
 import gc
 import importlib
 import logging
+import os
 import signal
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Coroutine
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Any
 
 from glovebox import logs, settings
-from glovebox.cli.options import STARTUP_FAILED, USAGE, Commands, add_parser
-from glovebox.errors import SettingsError, StartupError
+from glovebox.cli.console import Progress, say
+from glovebox.cli.options import STARTUP_FAILED, USAGE, Commands, add_parser, add_place_arguments
+from glovebox.errors import GloveboxError, SettingsError, StartupError
 from glovebox.secret_environment import forbid_inspection
 from glovebox.server import port
+from glovebox.settings import host
 from glovebox.settings.secrets import take_environment
 
 if TYPE_CHECKING:
     from glovebox.box.mcp.server.server import BoxServer
     from glovebox.box.mcp.server.stdio import Pipes
     from glovebox.box.startup import Startup
+    from glovebox.client.spec import BoxSpec
     from glovebox.settings import Settings
+    from glovebox.settings.host import HostSettings
 
 log = logging.getLogger(__name__)
 
@@ -38,8 +45,13 @@ Paste this into the configuration of an MCP client:
 
   {"mcpServers": {"sandbox": {"command": "glovebox", "args": ["mcp", "--working-dir", "/path/to/project"]}}}
 
-The client starts the box, and the box ends with the client. Commands run as you, in that directory.
+The client starts the box, and the box ends with the client. It is a container if Docker or Podman is there,
+else a process that bubblewrap isolates: it sees that directory, and little else of this machine.
 """
+#: Settings that the spec of a box has fields for.
+_IN_SPEC = frozenset({"working_dir", "plugins", "enable_browser", "username", "user_id"})
+#: Backends whose boxes somebody else has started.
+_STARTED = ("remote", "vscode")
 
 
 def add_command(commands: Commands) -> None:
@@ -49,9 +61,10 @@ def add_command(commands: Commands) -> None:
         "mcp",
         help="be an MCP server on the standard streams",
         description="A box as an MCP server on its standard streams: shells, files and more as tools, the "
-        "files of the working directory as resources. Nothing listens on a port.",
+        "files of the working directory as resources.",
         examples=EXAMPLES,
     )
+    add_place_arguments(parser)
     settings.add_arguments(parser, without=NOT_OFFERED)
     parser.set_defaults(run=run)
 
@@ -63,8 +76,9 @@ def run(arguments: argparse.Namespace) -> int:
 
     startup = Startup()
     try:
+        environment = take_environment()
         # Nothing listens, so no key is required.
-        chosen = settings.load({**vars(arguments), "host": "127.0.0.1"}, take_environment())
+        chosen = settings.load({**vars(arguments), "host": "127.0.0.1"}, environment)
     except SettingsError as error:
         print(f"glovebox: {error}", file=sys.stderr)
         return USAGE
@@ -77,20 +91,36 @@ def run(arguments: argparse.Namespace) -> int:
 
     pipes = stdio.claim()
     logs.configure(level=chosen.log_level, as_json=chosen.log_json)
+    place = host.load(environment)
+    if _is_here(arguments, place):
+        from glovebox.backends.process.backend import NOT_ISOLATED
+
+        say(NOT_ISOLATED)
+        work = _serve_box(chosen, startup, pipes)
+    else:
+        work = _serve_elsewhere(arguments, chosen, place, pipes)
     try:
-        port.run(_serve(chosen, startup, pipes))
-    except (SettingsError, StartupError) as error:
+        port.run(_serve(work))
+    except GloveboxError as error:
         print(f"glovebox: {error}", file=sys.stderr)
         return STARTUP_FAILED
     return 0
 
 
-async def _serve(chosen: Settings, startup: Startup, pipes: Pipes) -> None:
+def _is_here(arguments: argparse.Namespace, place: HostSettings) -> bool:
+    """Whether the box is this process, which is not isolated."""
+    backend = arguments.backend or place.backend
+    isolation = arguments.isolation or ("" if place.image and not backend else place.isolation)
+    return isolation == "none" and backend in ("", "process") and not arguments.image
+
+
+async def _serve(work: Coroutine[Any, Any, None]) -> None:
+    """Run until it has ended, or a signal asks for the end."""
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         loop.add_signal_handler(number, stopped.set)
-    serving = asyncio.create_task(_serve_box(chosen, startup, pipes))
+    serving = asyncio.create_task(work)
     stopping = asyncio.create_task(stopped.wait())
     await asyncio.wait([serving, stopping], return_when=asyncio.FIRST_COMPLETED)
     stopping.cancel()
@@ -122,6 +152,58 @@ async def _serve_box(chosen: Settings, startup: Startup, pipes: Pipes) -> None:
             await stdio.serve(own.server, pipes)
         finally:
             own.close()
+
+
+async def _serve_elsewhere(
+    arguments: argparse.Namespace, chosen: Settings, place: HostSettings, pipes: Pipes
+) -> None:
+    """Start a box where the flags say, and pass messages on to it."""
+    from glovebox.backends.startup import finish
+    from glovebox.box.mcp.config import RemoteServer
+    from glovebox.box.mcp.server import stdio
+    from glovebox.box.mcp.transports import open_streamable
+    from glovebox.client import registry
+    from glovebox.client.connection.http import is_loopback
+
+    spec, report = _spec(arguments, chosen, place), Progress(quiet=True)
+    loading = asyncio.create_task(_load())  # takes a second; the box starts meanwhile
+    async with AsyncExitStack() as stack:
+        backend = await registry.choose(arguments.backend, place, spec, report)
+        stack.push_async_callback(backend.close)
+        sandbox = await backend.start(spec, report)
+        stack.push_async_callback(lambda: finish(sandbox.delete()))
+        await loading
+        address = sandbox.address
+        server = RemoteServer(name="box", url=f"{address.url}/mcp/box", transport="http", api_key=address.key)
+        log.info("passing messages on to the box %s (%s)", sandbox.name, backend.name)
+        async with open_streamable(server, use_proxy=not is_loopback(address.url)) as streams:
+            await stdio.relay(pipes, streams)
+
+
+def _spec(arguments: argparse.Namespace, chosen: Settings, place: HostSettings) -> BoxSpec:
+    """The box that the flags and the settings describe."""
+    from glovebox.client import registry
+    from glovebox.client.spec import BoxSpec, same_place
+
+    backend, _ = registry.resolve(arguments.backend or place.backend, place)
+    if backend in _STARTED:
+        return BoxSpec(image=arguments.image, isolation=arguments.isolation)
+    try:
+        os.makedirs(chosen.working_dir, exist_ok=True)
+    except OSError as error:
+        raise StartupError(f"The working directory {chosen.working_dir} cannot be made: {error}") from error
+    return BoxSpec(
+        image=arguments.image,
+        isolation=arguments.isolation,
+        workspace=chosen.working_dir,
+        workspace_in_box=same_place(chosen.working_dir),
+        env=dict(place.sandbox_env),
+        plugins=chosen.plugins,
+        browser=chosen.enable_browser,
+        user=chosen.username,
+        user_id=chosen.user_id,
+        arguments=tuple(settings.as_flags(chosen, without=NOT_OFFERED | _IN_SPEC)),
+    )
 
 
 async def _load() -> type[BoxServer]:

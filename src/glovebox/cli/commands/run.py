@@ -16,7 +16,7 @@ examples:
   glovebox run --no-tty -- make 2>errors               its two streams apart, on a terminal as well
   glovebox run --backend docker --image alpine -- cat /etc/os-release
                                                        in a container of any image
-  glovebox run --memory 2G --cpus 1.5 --network none --backend docker -- ./untrusted
+  glovebox run --memory 2G --network none --backend docker -- ./untrusted
                                                        with limits
   glovebox run --box build --timeout 60 -- pytest -q   in a box that is there, for a minute at most
 

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import contextlib
 import gc
+import os
 import sys
-from typing import TYPE_CHECKING
+import threading
+import time
+from collections import deque
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from glovebox import logs, settings
-from glovebox.cli.action_lines import ActionLines
 from glovebox.cli.options import STARTUP_FAILED, USAGE, Commands, add_parser
 from glovebox.errors import SettingsError, StartupError
 from glovebox.settings.secrets import take_environment
 
 if TYPE_CHECKING:
+    from glovebox.box.events import EventLog
+    from glovebox.box.executor import Call, Outcome
     from glovebox.box.terminal.holder.launch import HolderProcess
+    from glovebox.protocol.base import Action
     from glovebox.server.logins import Logins
     from glovebox.settings import Settings
 
@@ -43,6 +51,14 @@ def add_command(commands: Commands) -> None:
     )
     parser.add_argument("-q", "--quiet", action="store_true", help="Print no line for each action.")
     settings.add_arguments(parser)
+    parser.add_argument(
+        "--isolation",
+        default="none",
+        choices=["none", "bubblewrap", "auto"],
+        metavar="KIND",
+        help="bubblewrap: the box sees its working directory and little else of this machine; auto: the same "
+        "if bubblewrap works here. Default: none, for a server that is in a sandbox already.",
+    )
     parser.set_defaults(run=run)
 
 
@@ -55,10 +71,15 @@ def run(arguments: argparse.Namespace) -> int:
     from glovebox.server.port import bind
 
     try:
-        chosen = settings.load(vars(arguments), take_environment())
+        environment = take_environment()
+        chosen = settings.load(vars(arguments), environment)
     except SettingsError as error:
         print(f"glovebox: {error}", file=sys.stderr)
         return USAGE
+    if arguments.isolation != "none":
+        status = _serve_isolated(chosen, environment, is_required=arguments.isolation != "auto")
+        if status is not None:
+            return status
     logs.configure(level=chosen.log_level, as_json=chosen.log_json, secrets=[chosen.session_api_key])
 
     lines = ActionLines(chosen.session_api_key)
@@ -79,8 +100,8 @@ def run(arguments: argparse.Namespace) -> int:
                 from glovebox.server import port
                 from glovebox.server.run import serve
 
-            observers = (lines,) if shows_lines else ()
-            port.run(serve(chosen, startup, announce, listener, launched, observers))
+            watcher = lines if shows_lines else None
+            port.run(serve(chosen, startup, announce, listener, launched, watcher))
     except (SettingsError, StartupError) as error:
         print(f"glovebox: {error}", file=sys.stderr)
         return STARTUP_FAILED
@@ -90,6 +111,28 @@ def run(arguments: argparse.Namespace) -> int:
     newline = "\n" if sys.stdout.isatty() else ""  # after ^C
     _tell(chosen, f"{newline}Glovebox has stopped serving {chosen.working_dir}. Goodbye.")
     return 0
+
+
+def _serve_isolated(chosen: Settings, environment: Mapping[str, str], *, is_required: bool) -> int | None:
+    """Serve from within bubblewrap; the exit status. None if it does not work and is not required."""
+    from glovebox.backends.process import bubblewrap, foreground
+    from glovebox.errors import NoIsolation
+
+    problem = bubblewrap.find_problem()
+    if problem and not is_required:
+        _tell(chosen, f"The box is NOT isolated ({problem}): its commands can do all that you can.")
+        return None
+    try:
+        if problem:
+            raise NoIsolation(f"{problem}. {bubblewrap.WITHOUT}")
+        _tell(
+            chosen,
+            f"bubblewrap isolates the box: it sees {chosen.working_dir} and little else of this machine.",
+        )
+        return foreground.serve(chosen, environment)
+    except (NoIsolation, SettingsError, StartupError) as error:
+        print(f"glovebox: {error}", file=sys.stderr)
+        return STARTUP_FAILED
 
 
 def _tell(chosen: Settings, text: str) -> None:
@@ -134,3 +177,112 @@ def _welcome(chosen: Settings, address: str, milliseconds: float, hints: list[st
             "Stop with Ctrl-C.",
         ]
     )
+
+
+#: Seconds for which lines are collected. A terminal may be slow, or stopped with Ctrl-S; the box must not be.
+_PAUSE = 0.05
+_MOST = 1000
+#: The fields that say what an action is about, the most telling first.
+_SUBJECTS = ("command", "code", "path", "url", "browser_actions", "name", "query", "pattern")
+
+
+class ActionLine(NamedTuple):
+    """What is printed of an action, a command or a process that has ended."""
+
+    when: float
+    name: str
+    subject: str
+    seconds: float
+    ending: str
+
+    def text(self, width: int) -> str:
+        """A line of at most that width."""
+        head = f"{time.strftime('%H:%M:%S', time.localtime(self.when))}  {self.name:<8} "
+        tail = f"{self.seconds:7.2f} s  {self.ending}"
+        room = max(10, width - len(head) - len(tail) - 2)
+        subject = self.subject if len(self.subject) <= room else f"{self.subject[: room - 1]}…"
+        return f"{head}{subject:<{room}} {tail}".rstrip()
+
+
+class ActionLines:
+    """A `Watcher` that prints lines. Those that a terminal does not take are dropped, the oldest first."""
+
+    def __init__(self, secret: str) -> None:
+        self._mask = logs.Mask([secret])
+        self._waiting: deque[ActionLine] = deque(maxlen=_MOST)
+        self._is_scheduled = False
+        self._writing = threading.Lock()
+
+    def started(self, action: Action[Any], call: Call) -> None: ...
+
+    def finished(self, outcome: Outcome) -> None:
+        command = outcome.call.command
+        if command is None or command.exit_code is None:  # else the end of the command is an event
+            action = outcome.action
+            line = (action.action, _subject(action), outcome.seconds, _ending(outcome))
+            self._add(ActionLine(time.time(), *line))
+
+    async def follow(self, events: EventLog) -> None:
+        """Add commands and processes, however they were started."""
+        from glovebox.protocol.events import CommandFinished, ProcessFinished
+
+        async for event in events.follow(events.last):
+            if isinstance(event, CommandFinished):
+                command = event.command
+                seconds = (command.ended or event.time) - command.started
+                line = ("run", _one_line(command.command), seconds, f"exit {command.exit_code}")
+            elif isinstance(event, ProcessFinished):
+                process = event.process
+                seconds = (process.ended or event.time) - process.started
+                code = process.signal if process.exit_code is None else process.exit_code
+                line = ("exec", _one_line(" ".join(process.argv)), seconds, f"exit {code}")
+            else:
+                continue
+            self._add(ActionLine(event.time, *line))
+
+    def _add(self, line: ActionLine) -> None:
+        self._waiting.append(line)
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            asyncio.get_running_loop().call_later(_PAUSE, self._flush_later)
+
+    def _flush_later(self) -> None:
+        self._is_scheduled = False
+        threading.Thread(target=self.flush, daemon=True).start()
+
+    def flush(self) -> None:
+        """Print what is waiting. Blocks."""
+        from shutil import get_terminal_size
+
+        if not self._writing.acquire(blocking=False):
+            return  # another thread does
+        try:
+            width = get_terminal_size().columns
+            while self._waiting:
+                text = self._mask(self._waiting.popleft().text(width))
+                os.write(sys.stderr.fileno(), f"{text}\n".encode())
+        except (OSError, ValueError):  # the terminal is gone
+            self._waiting.clear()
+        finally:
+            self._writing.release()
+
+
+def _subject(action: Action[Any]) -> str:
+    values = (getattr(action, name, "") for name in _SUBJECTS)
+    return next((_one_line(value) for value in values if value and isinstance(value, str)), "")
+
+
+def _one_line(text: str) -> str:
+    """A text on one line, without anything that a terminal would obey."""
+    text = " ".join(text[:1000].split())
+    return "".join(letter if letter.isprintable() else "\ufffd" for letter in text)
+
+
+def _ending(outcome: Outcome) -> str:
+    if outcome.error is not None:
+        return outcome.error.code
+    if outcome.observation is None:
+        return "cancelled"
+    if outcome.call.command is not None:
+        return "runs on"
+    return "failed" if outcome.observation.observation == "error" else ""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 EXAMPLES = """\
 examples:
   glovebox vscode install                  get a server from npm, for this user's boxes
-  glovebox vscode install --to /opt/vscode the same for everybody: GLOVEBOX_VSCODE=/opt/vscode
+  glovebox vscode install --to /opt/vscode  the same for everybody: GLOVEBOX_VSCODE=/opt/vscode
   glovebox vscode path                     the server that a box of this user would take
   glovebox vscode url                      where to open the VS Code of the box on 127.0.0.1:8000
   glovebox vscode uninstall                remove what was installed

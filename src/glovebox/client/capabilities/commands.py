@@ -10,6 +10,8 @@ from types import TracebackType
 from typing import Any, Literal, Self
 from urllib.parse import quote
 
+import msgspec
+
 from glovebox.client.capabilities.outcomes import CommandOutcome, CommandStatus, failure_text, shortened
 from glovebox.client.connection.answers import decode
 from glovebox.client.connection.link import Link, new_key
@@ -29,6 +31,8 @@ WaitPolicy = Literal["raise", "wait"]
 _STEP = 30.0
 #: Seconds for the answer beyond the time that the box waits.
 _GRACE = 15.0
+#: Seconds in which a command has to yield to a signal that ends it.
+_KILL_STEP = 1.0
 #: Seconds for the rest of the output when a command turns out to wait.
 _CATCH_UP = 5.0
 
@@ -107,16 +111,21 @@ class AsyncCommandHandle:
         await self._post("signal", {"signal": name})
 
     async def kill(self) -> None:
-        """End the command and everything it started in its session. Idempotent."""
-        if self._end is not None:
-            return
-        if not self._own_session:
+        """End the command. Idempotent.
+
+        A session of its own ends with everything that it started. Another one ends only if the command does
+        not yield to signals.
+        """
+        for name in () if self._own_session else ("INT", "KILL"):
             with contextlib.suppress(CommandEnded):
-                await self.signal("KILL")
-            return
-        self._end = await self._ask(0, "return")
-        if self._end.command.state != "ended":
+                await self._post("signal", {"signal": name})
+            if (await self._ask(_KILL_STEP, "wait")).command.state == "ended":
+                return
+        last = self._end or await self._ask(0, "return")
+        if last.command.state != "ended":
             await self._end_session()
+            info = msgspec.structs.replace(last.command, state="ended", exit_code=-1, ended=time.time())
+            self._end = msgspec.structs.replace(last, command=info, timed_out=False)
 
     async def wait_for_port(self, port: int, timeout: float = 60.0) -> None:
         """Wait until something in the box accepts connections on a port.

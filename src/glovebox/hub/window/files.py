@@ -159,6 +159,8 @@ class WindowFiles:
     async def run(self, work: Callable[P, Coroutine[Any, Any, T]], *args: P.args, **kwargs: P.kwargs) -> T:
         return await work(*args, **kwargs)
 
+    look = run
+
     async def compute(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         return await self._threads.run(call, *args, **kwargs)
 

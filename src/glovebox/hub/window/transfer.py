@@ -23,7 +23,7 @@ from starlette.responses import Response
 from glovebox.archives.tree import TreeItem, walk_tree
 from glovebox.archives.zip_records import dos_time
 from glovebox.archives.zip_writer import ZipEntry, ZipWriter
-from glovebox.box.files.transfer.download import Download, attachment
+from glovebox.box.files.transfer.download import FileDownload, attachment
 from glovebox.box.files.transfer.endpoints import Transfer, transfer_endpoints
 from glovebox.box.threads import Threads
 from glovebox.errors import TransferError, WindowError
@@ -142,7 +142,7 @@ class WindowTransfer:
         except (TransferError, WindowError) as error:
             return error_response(500, error)
         name = attachment(posixpath.basename(path) + ".zip")
-        return Download(pieces, {"Content-Disposition": name}, media_type="application/zip")
+        return FileDownload(pieces, {"Content-Disposition": name}, media_type="application/zip")
 
 
 def _renamed(taken: Response, holding: str, destination: str) -> Response:

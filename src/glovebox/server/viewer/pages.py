@@ -244,7 +244,7 @@ class PdfFailed(Exception):
     """A PDF, or a page of it, cannot be shown; the text says why."""
 
 
-class FileChanged(TransferError):
+class FileReplaced(TransferError):
     """A file is not any more what it was."""
 
     def __init__(self) -> None:
@@ -286,7 +286,7 @@ def pdf_picture(shown: ViewedFile, reader: PdfReader, number: int, version: str)
 
     Raises:
         PdfFailed: the page cannot be drawn.
-        FileChanged: it is another one, or becomes one.
+        FileReplaced: it is another one, or becomes one.
         OSError: it cannot be read.
     """
     with shown.file as file:
@@ -327,7 +327,7 @@ def _version(file: BinaryIO) -> str:
 
 def _expect(file: BinaryIO, version: str) -> None:
     if _version(file) != version:
-        raise FileChanged
+        raise FileReplaced
 
 
 def _canvases(outline: Outline) -> str:

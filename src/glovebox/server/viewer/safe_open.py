@@ -13,9 +13,8 @@ import os
 import platform
 import stat
 
-_OPENAT2 = 437  # on every machine but Alpha, where 437 is no call at all
-_NO_MAGIC_LINKS = 0x02
-_NO_SYMLINKS = 0x04
+from glovebox.linux.openat2 import NO_MAGIC_LINKS, NO_SYMLINKS, openat2
+
 #: The path is walked if `openat2` fails like this.
 _NOT_AVAILABLE = (errno.ENOSYS, errno.EPERM)
 #: File systems in which files are made up by the kernel when they are read.
@@ -45,12 +44,6 @@ _STATFS_SIZE = 512
 _library = ctypes.CDLL(None, use_errno=True)
 
 
-class _How(ctypes.Structure):
-    """The argument of `openat2`."""
-
-    _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
-
-
 def open_without_links(path: str, flags: int) -> int:
     """A descriptor of what is at an absolute path. Blocks.
 
@@ -60,24 +53,11 @@ def open_without_links(path: str, flags: int) -> int:
     """
     flags |= os.O_CLOEXEC
     try:
-        return _openat2(path, flags)
+        return openat2(path, flags, NO_MAGIC_LINKS | NO_SYMLINKS)
     except OSError as error:
         if error.errno not in _NOT_AVAILABLE:
             raise
     return walk(path, flags)
-
-
-def _openat2(path: str, flags: int) -> int:
-    name = os.fsencode(path)
-    if b"\0" in name:
-        raise ValueError("embedded null byte")
-    how = _How(flags, 0, _NO_MAGIC_LINKS | _NO_SYMLINKS)
-    size = ctypes.c_size_t(ctypes.sizeof(how))
-    opened: int = _library.syscall(ctypes.c_long(_OPENAT2), -1, name, ctypes.byref(how), size)
-    if opened < 0:
-        problem = ctypes.get_errno()
-        raise OSError(problem, os.strerror(problem), path)
-    return opened
 
 
 def walk(path: str, flags: int) -> int:

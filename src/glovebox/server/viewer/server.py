@@ -33,7 +33,7 @@ from glovebox.server.uvicorn import Config, QuietServer
 from glovebox.server.viewer.address_file import AddressFile
 from glovebox.server.viewer.pages import (
     PDF,
-    FileChanged,
+    FileReplaced,
     PdfFailed,
     PdfReader,
     Refused,
@@ -105,7 +105,7 @@ def viewer_app(pools: Pools, reader: PdfReader) -> Starlette:
             return await pools.pdfs.run(pdf_picture, shown, reader, int(number), version)
         except Refused as error:
             return no_picture(error.status, error.reason)
-        except FileChanged as error:
+        except FileReplaced as error:
             return no_picture(409, str(error))
         except (OSError, PdfFailed, TransferError) as error:
             return no_picture(500, str(error))

@@ -84,7 +84,7 @@ class FileActions:
             if action.impl_source == _EDITOR:
                 return await self._view(action)
             try:
-                return await self._files.run(self._read, action, self._shell.cwd)
+                return await self._files.look(self._read, action, self._shell.cwd)
             except FileNotFoundError:
                 await self._shell.settled()
                 cwd = self._shell.cwd

@@ -7,6 +7,7 @@ Watches are added with the rights of the calling thread.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import errno
 import os
@@ -16,7 +17,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from glovebox.box.files.disk.atomic import PREFIX
-from glovebox.box.files.disk.listing import kind_of
+from glovebox.box.files.disk.metadata import kind_of
 from glovebox.box.files.disk.path_errors import shown
 from glovebox.box.threads import Releasable
 from glovebox.errors import FileError, TooManyWatches
@@ -24,7 +25,7 @@ from glovebox.protocol.file_info import ChangeKind, FileChange, FileKind
 
 #: The most directories that one watch covers; each takes about a kilobyte of the kernel's memory.
 MOST_DIRECTORIES = 65_536
-#: More paths than this at once are not told one by one.
+#: More changed paths than this at once are an overflow.
 MOST_CHANGES = 10_000
 
 _MODIFY, _ATTRIB, _MOVED_FROM, _MOVED_TO, _CREATE, _DELETE = 0x2, 0x4, 0x40, 0x80, 0x100, 0x200
@@ -100,7 +101,7 @@ class Changes:
         source = self._leaving.pop(cookie, (None, False))[0]
         if source is None or _is_hidden(source):  # the latter: a file was written, and takes its place now
             self.created(path, is_directory)
-        elif _is_hidden(path):  # the one that made room for it
+        elif _is_hidden(path):  # which made room for the new file
             self._found[source] = ("modified", is_directory, b"")
         else:
             change, _, first = self._found.pop(source, ("moved", False, b""))
@@ -117,7 +118,7 @@ class Changes:
             yield path, is_directory
         self._leaving.clear()
 
-    def told(self) -> list[FileChange]:
+    def listed(self) -> list[FileChange]:
         return [
             FileChange(
                 path=shown(os.fsdecode(path)),
@@ -162,11 +163,10 @@ class DirectoryWatch(Releasable):
         self._watched: dict[int, _Directory] = {}
         self.is_over = False
         self.fd = self._opened()
-        try:
+        with contextlib.ExitStack() as undo:
+            undo.callback(self.close)
             self._begin()
-        except BaseException:
-            self.close()
-            raise
+            undo.pop_all()
 
     @property
     def directories(self) -> int:
@@ -180,7 +180,7 @@ class DirectoryWatch(Releasable):
     def collect(self) -> list[FileChange] | None:
         """What has happened since the last call; None if too much has, so that changes are missing.
 
-        After that the watch is complete again. `is_over` tells that the directory itself is gone.
+        After that the watch is complete again. `is_over` is set when the directory itself is gone.
         """
         changes = Changes()
         with self.in_use():
@@ -192,7 +192,7 @@ class DirectoryWatch(Releasable):
             except TooManyWatches:
                 complete = False
             if complete:
-                return changes.told()
+                return changes.listed()
             self._restart()
         return None
 

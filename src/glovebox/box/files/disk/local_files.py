@@ -6,6 +6,7 @@ import contextlib
 import errno
 import os
 import stat
+import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
@@ -41,6 +42,9 @@ NEW_FILE_MODE = 0o664
 #: `O_NONBLOCK` matters for pipes only: opening one would else wait for a writer that may never come.
 _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 
+#: After so many failures in a row it is no use: not every system and file system can tell what is in memory.
+_TRIES = 16
+
 _TYPES: dict[int, FileType] = {
     stat.S_IFREG: "file",
     stat.S_IFDIR: "directory",
@@ -60,9 +64,9 @@ class LocalFile:
 
     __slots__ = ("_head", "data", "fd", "is_regular", "path", "size", "small", "status")
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, fd: int | None = None) -> None:
         self.path = path
-        self.fd = os.open(path, _READ)
+        self.fd = os.open(path, _READ) if fd is None else fd
         self.status = os.fstat(self.fd)
         self.size = self.status.st_size
         self.is_regular = stat.S_ISREG(self.status.st_mode)
@@ -70,6 +74,26 @@ class LocalFile:
         self._head: bytes | None = None
         #: What `content` read.
         self.data: bytes | None = None
+
+    @classmethod
+    def from_memory(cls, path: str) -> Self:
+        """A small file, opened and read without waiting for a disk or a network.
+
+        Raises:
+            OSError: not all of it is in memory, or the file system cannot tell; or it cannot be opened.
+        """
+        from glovebox.linux.openat2 import CACHED, openat2
+
+        file = cls(path, openat2(path, _READ, CACHED))
+        head = bytearray(min(file.size, SMALL))
+        try:
+            if not (head and file.is_regular and os.preadv(file.fd, [head], 0, os.RWF_NOWAIT) == file.size):
+                raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN), path)
+        except OSError:
+            os.close(file.fd)
+            raise
+        file._head = bytes(head)
+        return file
 
     def __enter__(self) -> Self:
         return self
@@ -121,27 +145,47 @@ class LocalFile:
 class LocalFiles:
     """Files of this machine, changed with the rights of the calling thread.
 
-    `owner` gets the files that are made, user and group alike. Without `threads`, use `complete`.
+    `owner` gets the files that are made, user and group alike. Without `threads`, use `complete`. With
+    `reads_memory`, for which the threads must have the rights of the event loop, that reads small files of
+    the page cache by itself.
     """
 
-    def __init__(self, threads: Threads | None = None, *, owner: int | None = None) -> None:
+    def __init__(
+        self, threads: Threads | None = None, *, owner: int | None = None, reads_memory: bool = False
+    ) -> None:
         self._threads = threads
         self._owner = owner
-        #: Whoever changes a file otherwise holds the lock of its real path.
+        #: Other code that changes a file holds the lock of its real path.
         self.locks = PathLocks()
         #: The real paths of those that are locked.
         self._real: dict[str, str] = {}
+        #: How often the event loop still tries to read a file by itself, which fails where it would wait.
+        self._tries_left = _TRIES if reads_memory and sys.platform == "linux" else 0
+        self._loop_thread = 0
 
     async def run(self, work: Callable[P, Coroutine[Any, Any, T]], *args: P.args, **kwargs: P.kwargs) -> T:
         assert self._threads is not None
         return await self._threads.run(lambda: complete(work, *args, **kwargs))
+
+    async def look(self, work: Callable[P, Coroutine[Any, Any, T]], *args: P.args, **kwargs: P.kwargs) -> T:
+        if self._tries_left:
+            self._loop_thread = threading.get_ident()
+            try:
+                result = complete(work, *args, **kwargs)
+                self._tries_left = _TRIES
+                return result
+            except FileNotFoundError:
+                raise
+            except OSError:
+                self._tries_left -= 1
+        return await self.run(work, *args, **kwargs)
 
     async def compute(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         return call(*args, **kwargs)
 
     @contextlib.asynccontextmanager
     async def lock(self, path: str) -> AsyncIterator[None]:
-        real = os.path.realpath(path)
+        real = atomic.real_path(path)
         with self.locks.hold(real):
             self._real[path] = real
             try:
@@ -157,7 +201,7 @@ class LocalFiles:
         import grp
         import pwd
 
-        from glovebox.box.files.disk.listing import account_name
+        from glovebox.box.files.disk.metadata import account_name
         from glovebox.protocol.files import StatObservation
 
         try:
@@ -195,6 +239,8 @@ class LocalFiles:
         )
 
     async def open(self, path: str) -> LocalFile:
+        if threading.get_ident() == self._loop_thread:
+            return LocalFile.from_memory(path)
         file = LocalFile(path)
         if stat.S_ISDIR(file.status.st_mode):
             os.close(file.fd)

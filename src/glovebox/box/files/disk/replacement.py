@@ -18,8 +18,8 @@ from typing import NamedTuple
 
 from glovebox.box.credentials import own_rights
 from glovebox.box.files.disk import atomic
-from glovebox.box.files.disk.listing import Accounts, described
 from glovebox.box.files.disk.local_files import PathLocks
+from glovebox.box.files.disk.metadata import Accounts, described
 from glovebox.box.files.disk.path_errors import shown
 from glovebox.box.threads import Releasable
 from glovebox.errors import FileError, IsADirectory, NoSuchFile, NotAFile
@@ -67,15 +67,14 @@ class Replacement(Releasable):
         self._owner = owner
         self._directory = self._fd = -1
         self._name = ""
-        self._real = os.path.realpath(path)
+        self._real = atomic.real_path(path)
         old = self._checked()
         if parents:
             os.makedirs(os.path.dirname(self._real), exist_ok=True)
-        try:
+        with contextlib.ExitStack() as undo:
+            undo.callback(self.close)
             self._open(old)
-        except BaseException:
-            self.close()
-            raise
+            undo.pop_all()
 
     def write(self, pieces: Iterable[bytes]) -> None:
         """Append what has arrived.
@@ -100,7 +99,7 @@ class Replacement(Releasable):
         try:
             with self.in_use(), self._locks.hold(self._real):
                 if self.is_closed:
-                    raise FileError(f"{shown(self.path)} was not written.")  # nobody waits for this
+                    raise FileError(f"{shown(self.path)} was not written.")  # the request is over
                 status, made = self._commit()
         finally:
             self.close()
@@ -180,7 +179,7 @@ class Replacement(Releasable):
         os.utime(self._fd, ns=(now, now))
 
     def _check_directory(self) -> None:
-        """The directory must still be where it was: nobody would look for the file elsewhere."""
+        """The directory must still be where it was: clients look for the file there."""
         parent = os.path.dirname(self._real)
         with contextlib.suppress(FileNotFoundError):
             if os.path.samestat(os.stat(parent), os.fstat(self._directory)):

@@ -14,10 +14,10 @@ from glovebox.archives.safe_directory import SafeDirectory
 from glovebox.archives.zip_records import UnpackLimits
 from glovebox.box.credentials import own_rights
 from glovebox.box.files.disk.path_errors import shown
+from glovebox.box.files.endpoints.request_paths import REFUSALS, RequestPaths, file_error, query_path
 from glovebox.box.files.endpoints.upload import receive_body
-from glovebox.box.files.endpoints.workspace import REFUSALS, Workspace, file_error, query_path
 from glovebox.box.files.transfer.archive_stream import ArchiveStream, archive_pieces, open_tar, open_zip
-from glovebox.box.files.transfer.download import Download, attachment
+from glovebox.box.files.transfer.download import FileDownload, attachment
 from glovebox.box.threads import Releasable
 from glovebox.errors import BadArchive, NotAFile, TransferError
 from glovebox.http import requests
@@ -104,7 +104,7 @@ class ArchiveUpload(Releasable):
 class ArchiveEndpoints:
     """The endpoints. `most_bytes` bounds an archive that is put, and what it may become."""
 
-    def __init__(self, workspace: Workspace, most_bytes: int | None) -> None:
+    def __init__(self, workspace: RequestPaths, most_bytes: int | None) -> None:
         self._workspace = workspace
         self._most_bytes = most_bytes
         self._limits = UnpackLimits() if most_bytes is None else UnpackLimits(max_bytes=most_bytes)
@@ -127,7 +127,7 @@ class ArchiveEndpoints:
         if archive.size is not None:
             headers["Content-Length"] = str(archive.size)
         pieces = archive_pieces(archive, self._workspace.threads)
-        return Download(pieces, headers, media_type=_MEDIA_TYPES[form])
+        return FileDownload(pieces, headers, media_type=_MEDIA_TYPES[form])
 
     async def put(self, request: Request) -> Response:
         """Unpack an archive into a directory."""
@@ -140,7 +140,7 @@ class ArchiveEndpoints:
         return json_response(await receive_body(request, self._workspace, path, begin, self._most_bytes))
 
 
-def archive_endpoints(workspace: Workspace, most_bytes: int | None) -> list[Endpoint]:
+def archive_endpoints(workspace: RequestPaths, most_bytes: int | None) -> list[Endpoint]:
     """What is served of archives."""
     own = ArchiveEndpoints(workspace, most_bytes)
     text = {"type": "string"}

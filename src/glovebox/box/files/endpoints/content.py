@@ -13,19 +13,19 @@ from typing import NamedTuple
 from starlette.requests import Request
 from starlette.responses import Response
 
-from glovebox.box.files.disk.listing import etag_of
 from glovebox.box.files.disk.local_files import PathLocks
+from glovebox.box.files.disk.metadata import etag_of
 from glovebox.box.files.disk.path_errors import shown
 from glovebox.box.files.disk.replacement import Owner, Replacement
-from glovebox.box.files.endpoints.upload import receive_body
-from glovebox.box.files.endpoints.workspace import (
+from glovebox.box.files.endpoints.request_paths import (
     REFUSALS,
-    Workspace,
+    RequestPaths,
     mode_parameter,
     owner_of,
     query_path,
 )
-from glovebox.box.files.transfer.download import Download
+from glovebox.box.files.endpoints.upload import receive_body
+from glovebox.box.files.transfer.download import FileDownload
 from glovebox.box.threads import Releasable
 from glovebox.errors import (
     FileChanged,
@@ -139,7 +139,7 @@ class _Content(NamedTuple):
 
 
 def _open(path: str, conditions: Conditions, wanted: str, only_if: str) -> _Content:
-    """Look at a file and read the first piece of what is asked for. Blocks."""
+    """Look at a file and read the first piece of the wanted part. Blocks."""
     file = _open_regular(path)
     reader = None
     try:
@@ -210,7 +210,7 @@ def _part(wanted: str, size: int) -> tuple[int, int] | None:
 class ContentEndpoints:
     """The endpoints. `most_bytes` bounds a file that is put."""
 
-    def __init__(self, workspace: Workspace, locks: PathLocks, most_bytes: int | None) -> None:
+    def __init__(self, workspace: RequestPaths, locks: PathLocks, most_bytes: int | None) -> None:
         self._workspace = workspace
         self._locks = locks
         self._most_bytes = most_bytes
@@ -229,7 +229,7 @@ class ContentEndpoints:
         if content.reader is None:
             return Response(content.first, content.status, content.headers, media_type=BYTES)
         pieces = self._pieces(content.reader, content.first)
-        return Download(pieces, content.headers, media_type=BYTES, status=content.status)
+        return FileDownload(pieces, content.headers, media_type=BYTES, status=content.status)
 
     async def head(self, request: Request) -> Response:
         """The same without the bytes."""
@@ -272,7 +272,7 @@ class ContentEndpoints:
             reader.close()
 
 
-def content_endpoints(workspace: Workspace, locks: PathLocks, most_bytes: int | None) -> list[Endpoint]:
+def content_endpoints(workspace: RequestPaths, locks: PathLocks, most_bytes: int | None) -> list[Endpoint]:
     """What is served of the content of files."""
     own = ContentEndpoints(workspace, locks, most_bytes)
     text = {"type": "string"}

@@ -12,13 +12,13 @@ from starlette.responses import Response
 
 from glovebox.box.files.actions.paths import check_places, move_refusal
 from glovebox.box.files.disk import paths
-from glovebox.box.files.disk.listing import file_info, kind_of, list_page
 from glovebox.box.files.disk.local_files import LocalFiles
+from glovebox.box.files.disk.metadata import file_info, kind_of, list_page
 from glovebox.box.files.disk.path_errors import shown
 from glovebox.box.files.disk.replacement import Owner
-from glovebox.box.files.endpoints.workspace import (
+from glovebox.box.files.endpoints.request_paths import (
     REFUSALS,
-    Workspace,
+    RequestPaths,
     checked_mode,
     owner_of,
     query_path,
@@ -50,7 +50,7 @@ _DEEPEST = 64
 class PathEndpoints:
     """The endpoints."""
 
-    def __init__(self, workspace: Workspace, files: LocalFiles) -> None:
+    def __init__(self, workspace: RequestPaths, files: LocalFiles) -> None:
         self._workspace = workspace
         self._files = files
 
@@ -172,7 +172,7 @@ def _change_tree(root: str, mode: int | None, owner: Owner) -> None:
         _change(root, mode, owner, None)
 
 
-def path_endpoints(workspace: Workspace, files: LocalFiles) -> list[Endpoint]:
+def path_endpoints(workspace: RequestPaths, files: LocalFiles) -> list[Endpoint]:
     """What is served of paths."""
     own = PathEndpoints(workspace, files)
     text = {"type": "string"}

@@ -9,7 +9,7 @@ from typing import Generic, Protocol, TypeVar
 
 from starlette.requests import Request
 
-from glovebox.box.files.endpoints.workspace import Workspace, refusals
+from glovebox.box.files.endpoints.request_paths import RequestPaths, refusals
 from glovebox.errors import TooLarge
 
 T = TypeVar("T")
@@ -34,7 +34,7 @@ class Sink(Protocol[T_co]):
 
 async def receive_body(
     request: Request,
-    workspace: Workspace,
+    workspace: RequestPaths,
     path: str,
     begin: Callable[[str], Sink[T]],
     most_bytes: int | None,
@@ -72,7 +72,7 @@ async def receive_body(
 class _Upload(Generic[T]):
     """A body and its sink. A small body needs a thread once."""
 
-    def __init__(self, workspace: Workspace, path: str, begin: Callable[[str], Sink[T]]) -> None:
+    def __init__(self, workspace: RequestPaths, path: str, begin: Callable[[str], Sink[T]]) -> None:
         self._workspace = workspace
         self._path = path
         self._begin = begin

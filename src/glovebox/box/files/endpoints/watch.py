@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from glovebox.box.credentials import own_rights
 from glovebox.box.files.disk.path_errors import shown
-from glovebox.box.files.endpoints.workspace import REFUSALS, Workspace, query_path
+from glovebox.box.files.endpoints.request_paths import REFUSALS, RequestPaths, query_path
 from glovebox.errors import TooManyWatches
 from glovebox.http import requests
 from glovebox.http.endpoints import Endpoint, Parameter, Reply
@@ -32,7 +32,7 @@ _BATCH = 1_000
 class WatchEndpoint:
     """The endpoint."""
 
-    def __init__(self, workspace: Workspace, closing: asyncio.Event) -> None:
+    def __init__(self, workspace: RequestPaths, closing: asyncio.Event) -> None:
         self._workspace = workspace
         self._closing = closing
         self._open = 0
@@ -85,7 +85,7 @@ async def _readable(descriptor: int) -> None:
         loop.remove_reader(descriptor)
 
 
-def watch_endpoint(workspace: Workspace, closing: asyncio.Event) -> Endpoint:
+def watch_endpoint(workspace: RequestPaths, closing: asyncio.Event) -> Endpoint:
     """The endpoint as it is served."""
     text = {"type": "string"}
     return Endpoint(

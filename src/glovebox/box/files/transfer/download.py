@@ -17,7 +17,7 @@ from glovebox.http.sse import disconnected
 log = logging.getLogger(__name__)
 
 
-class Download(Response):
+class FileDownload(Response):
     """A body in pieces, each of which is made when the one before has been taken.
 
     If it cannot be completed, or not with the announced length, the connection is cut: the reader notices.

@@ -14,7 +14,7 @@ from starlette.responses import Response
 
 from glovebox.archives.zip_records import UnpackLimits
 from glovebox.box.files.transfer.archive_stream import ArchiveStream, archive_pieces, open_zip
-from glovebox.box.files.transfer.download import Download, attachment
+from glovebox.box.files.transfer.download import FileDownload, attachment
 from glovebox.box.files.transfer.uploads import FileParts, Piece, Upload
 from glovebox.box.threads import Threads
 from glovebox.errors import RequestError, TooDeep, TooLarge, TransferError
@@ -143,7 +143,7 @@ class Transfer:
         pieces = archive_pieces(archive, self._threads)
         name = attachment(os.path.basename(path) + ".zip")
         headers = {"Content-Disposition": name, "Content-Length": str(archive.size)}
-        return Download(pieces, headers, media_type="application/zip")
+        return FileDownload(pieces, headers, media_type="application/zip")
 
     async def list_files(self, request: Request) -> Response:
         """The names in a directory."""

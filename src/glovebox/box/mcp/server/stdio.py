@@ -1,4 +1,4 @@
-"""An MCP server on the standard streams of this process."""
+"""An MCP server on the standard streams of this process: its own, or one behind HTTP."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from glovebox.box.threads import Threads
 
 if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+    from mcp.client._transport import TransportStreams
     from mcp.server.lowlevel import Server
     from mcp.shared.message import SessionMessage
+    from mcp_types import JSONRPCMessage
 
     Incoming = MemoryObjectSendStream[SessionMessage | Exception]
 
@@ -51,6 +53,66 @@ async def serve(server: Server[Any], pipes: Pipes) -> None:
     """Serve the client at the other end until it leaves."""
     async with _streams(pipes) as (read, write):
         await server.run(read, write, server.create_initialization_options())
+
+
+async def relay(pipes: Pipes, server: TransportStreams) -> None:
+    """Pass messages on between the client at the other end and a server, until one of them leaves."""
+    import anyio
+    from mcp.shared.message import SessionMessage
+
+    answers, requests = server
+    headers = _Headers()
+    async with _streams(pipes) as (read, write), anyio.create_task_group() as tasks, write:
+
+        async def pass_back() -> None:
+            async for answer in answers:
+                if isinstance(answer, SessionMessage):
+                    headers.learn(answer.message)
+                    await write.send(answer)
+            tasks.cancel_scope.cancel()
+
+        tasks.start_soon(pass_back)
+        async for request in read:
+            if isinstance(request, SessionMessage):
+                await requests.send(headers.added(request))
+        tasks.cancel_scope.cancel()
+
+
+class _Headers:
+    """The headers of messages over HTTP, which repeat what is in them."""
+
+    def __init__(self) -> None:
+        self._greeting: Any = None
+        #: The version that the greeting has settled, for protocols that have one.
+        self._version = ""
+
+    def learn(self, answer: JSONRPCMessage) -> None:
+        """Take the version from the answer to the greeting."""
+        import mcp_types as types
+
+        if isinstance(answer, types.JSONRPCResponse) and answer.id == self._greeting:
+            self._version = str(answer.result.get("protocolVersion", ""))
+
+    def added(self, message: SessionMessage) -> SessionMessage:
+        """The message with its headers."""
+        import mcp_types as types
+        from mcp.shared import inbound
+        from mcp.shared.message import ClientMessageMetadata, SessionMessage
+
+        said = message.message
+        if not isinstance(said, types.JSONRPCRequest | types.JSONRPCNotification):
+            return message
+        if isinstance(said, types.JSONRPCRequest) and said.method == "initialize":
+            self._greeting = said.id
+            return message
+        values = said.params or {}
+        version = (values.get("_meta") or {}).get(types.PROTOCOL_VERSION_META_KEY) or self._version
+        headers = {inbound.MCP_METHOD_HEADER: said.method}
+        if version:
+            headers[inbound.MCP_PROTOCOL_VERSION_HEADER] = str(version)
+        if name := values.get(inbound.NAME_BEARING_METHODS.get(said.method, "")):
+            headers[inbound.MCP_NAME_HEADER] = inbound.encode_header_value(str(name))
+        return SessionMessage(said, metadata=ClientMessageMetadata(headers=headers))
 
 
 @asynccontextmanager

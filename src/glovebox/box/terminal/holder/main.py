@@ -6,7 +6,7 @@ import os
 import select
 import time
 
-from glovebox.box.terminal.holder import process_tree, wire
+from glovebox.box.terminal.holder import process_tree, program_wire, wire
 from glovebox.box.terminal.holder.lean import signals, sockets
 from glovebox.box.terminal.holder.listener import Listener
 from glovebox.box.terminal.holder.log import Log
@@ -312,7 +312,7 @@ class Holder:
         self._abandoned = None
         self._poll.register(server.fileno(), _IN)
         for program in self._programs.describe():
-            self._send(wire.HELD, program.number, wire.pack_held(program))
+            self._send(wire.HELD, program.number, program_wire.pack_held(program))
         held = [terminal.describe() for terminal in self._terminals.values() if not terminal.closing]
         self._send(wire.WELCOME, 0, wire.pack_welcome(os.getpid(), held))
 

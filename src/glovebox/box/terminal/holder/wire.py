@@ -94,66 +94,6 @@ class HeldTerminal:
     segments: list[tuple[int, str]]
 
 
-@dataclass(kw_only=True)
-class ProgramOrder:
-    """A program to start without a shell, and what it starts with."""
-
-    #: The directory of its logs.
-    directory: str
-    #: The value of the variable that its processes are found by.
-    name: str
-    #: What the server wants to know of it after a restart; the holder does not read it.
-    label: str
-    arguments: list[str]
-    environment: dict[str, str]
-    cwd: str
-    uid: int | None = None
-    gid: int | None = None
-    groups: tuple[int, ...] = ()
-    #: The size of its terminal; without one it has pipes.
-    rows: int = 0
-    columns: int = 0
-    timeout: float | None = None
-    #: Its standard input stays open after the first bytes.
-    stdin_open: bool = False
-    #: Bytes of the largest file it may write.
-    file_size: int | None = None
-    #: How many bytes of each log are kept.
-    keep: int = 1 << 30
-
-
-@dataclass(kw_only=True)
-class ProgramEnd:
-    """How a program ended."""
-
-    #: Null if a signal killed it, whose number is in `signal`.
-    code: int | None
-    signal: int
-    #: Why it was ended: `timeout`, `limit` or another word of the server; empty if it ended by itself.
-    reason: str
-    detail: str
-    #: Seconds since 1970.
-    ended: float
-    cpu_seconds: float
-    #: Bytes, of its largest process; 0 if unknown.
-    peak_memory: int
-
-
-@dataclass(kw_only=True)
-class HeldProgram:
-    """A program of the holder, as described to a server."""
-
-    number: int
-    name: str
-    label: str
-    pid: int
-    #: As in GROWN.
-    grown: list[int]
-    end: ProgramEnd | None
-    #: Offset and path of each file of both logs.
-    segments: tuple[list[tuple[int, str]], list[tuple[int, str]]]
-
-
 def offsets(*values: int) -> bytes:
     """A payload of offsets."""
     return b"".join(map(OFFSET.pack, values))
@@ -211,7 +151,7 @@ class Frames:
 
 def pack_open(log: str, scratch: str, spec: ShellSpec) -> bytes:
     """The payload of OPEN: the directories of the log and of the shell's files, and the shell."""
-    switch = _pack_user(spec)
+    switch = pack_user(spec.uid, spec.gid, spec.groups)
     variables = [f"{name}={value}" for name, value in spec.environment.items()]
     return fields(
         log,
@@ -232,7 +172,7 @@ def pack_open(log: str, scratch: str, spec: ShellSpec) -> bytes:
 def parse_open(payload: bytes) -> tuple[str, str, ShellSpec]:
     """The reverse of `pack_open`."""
     log, scratch, name, cwd, rows, columns, switch, plain, token, count, *rest = parse_fields(payload)
-    uid, gid, groups = _parse_user(switch)
+    uid, gid, groups = parse_user(switch)
     spec = ShellSpec(
         name=name,
         cwd=cwd,
@@ -249,122 +189,17 @@ def parse_open(payload: bytes) -> tuple[str, str, ShellSpec]:
     return log, scratch, spec
 
 
-def _pack_user(spec: ShellSpec | ProgramOrder) -> str | None:
-    return None if spec.uid is None else f"{spec.uid}:{spec.gid}:{','.join(map(str, spec.groups))}"
+def pack_user(uid: int | None, gid: int | None, groups: tuple[int, ...]) -> str | None:
+    """The user of a shell or program as one field."""
+    return None if uid is None else f"{uid}:{gid}:{','.join(map(str, groups))}"
 
 
-def _parse_user(text: str) -> tuple[int | None, int | None, tuple[int, ...]]:
+def parse_user(text: str) -> tuple[int | None, int | None, tuple[int, ...]]:
+    """The reverse of `pack_user`."""
     if not text:
         return None, None, ()
     uid, gid, groups = text.split(":")
     return int(uid), int(gid), tuple(int(group) for group in groups.split(",") if group)
-
-
-def pack_start(order: ProgramOrder, stdin: bytes) -> bytes:
-    """The payload of START."""
-    packed = fields(
-        order.directory,
-        order.name,
-        order.label,
-        order.cwd,
-        _pack_user(order),
-        order.rows,
-        order.columns,
-        None if order.timeout is None else repr(order.timeout),
-        int(order.stdin_open),
-        order.file_size,
-        order.keep,
-        len(order.arguments),
-        *order.arguments,
-        *(f"{name}={value}" for name, value in order.environment.items()),
-    )
-    return OFFSET.pack(len(packed)) + packed + stdin
-
-
-def parse_start(payload: bytes) -> tuple[ProgramOrder, bytes]:
-    """The reverse of `pack_start`."""
-    (size,) = OFFSET.unpack_from(payload)
-    end = OFFSET.size + size
-    directory, name, label, cwd, user, rows, columns, timeout, stdin_open, file_size, keep, count, *rest = (
-        parse_fields(payload[OFFSET.size : end])
-    )
-    uid, gid, groups = _parse_user(user)
-    order = ProgramOrder(
-        directory=directory,
-        name=name,
-        label=label,
-        cwd=cwd,
-        uid=uid,
-        gid=gid,
-        groups=groups,
-        rows=int(rows),
-        columns=int(columns),
-        timeout=float(timeout) if timeout else None,
-        stdin_open=stdin_open == "1",
-        file_size=int(file_size) if file_size else None,
-        keep=int(keep),
-        arguments=rest[: int(count)],
-        environment=dict(variable.split("=", 1) for variable in rest[int(count) :]),
-    )
-    return order, payload[end:]
-
-
-def pack_end(end: ProgramEnd | None) -> list[str | int | None]:
-    """The fields of a ProgramEnd; one empty field if there is none yet."""
-    if end is None:
-        return [None]
-    return [
-        "1", end.code, end.signal, end.reason, end.detail, repr(end.ended), repr(end.cpu_seconds),
-        end.peak_memory,
-    ]  # fmt: skip
-
-
-def parse_end(values: list[str]) -> ProgramEnd | None:
-    """The reverse of `pack_end`; what was used is removed from the list."""
-    if not values.pop(0):
-        return None
-    code, number, reason, detail, ended, cpu_seconds, peak_memory = values[:7]
-    del values[:7]
-    return ProgramEnd(
-        code=int(code) if code else None,
-        signal=int(number),
-        reason=reason,
-        detail=detail,
-        ended=float(ended),
-        cpu_seconds=float(cpu_seconds),
-        peak_memory=int(peak_memory),
-    )
-
-
-def pack_held(held: HeldProgram) -> bytes:
-    """The payload of HELD."""
-    values: list[str | int | None] = [held.name, held.label, held.pid, ",".join(map(str, held.grown))]
-    values += pack_end(held.end)
-    for segments in held.segments:
-        values.append(len(segments))
-        for start, path in segments:
-            values += [start, path]
-    return fields(*values)
-
-
-def parse_held(number: int, payload: bytes) -> HeldProgram:
-    """The reverse of `pack_held`."""
-    name, label, pid, grown, *rest = parse_fields(payload)
-    end = parse_end(rest)
-    logs: list[list[tuple[int, str]]] = []
-    for _ in range(2):
-        after = 1 + 2 * int(rest[0])
-        pairs, rest = rest[1:after], rest[after:]
-        logs.append([(int(start), path) for start, path in zip(pairs[::2], pairs[1::2], strict=True)])
-    return HeldProgram(
-        number=number,
-        name=name,
-        label=label,
-        pid=int(pid),
-        grown=[int(offset) for offset in grown.split(",")],
-        end=end,
-        segments=(logs[0], logs[1]),
-    )
 
 
 def pack_welcome(pid: int, held: list[HeldTerminal]) -> bytes:

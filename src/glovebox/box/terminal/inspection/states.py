@@ -51,6 +51,8 @@ class StateSample(NamedTuple):
     echo_off: bool = False
     #: The name of the foreground program.
     program: str = ""
+    #: The shell itself draws the input: its prompt after a command whose end is not known yet, or `read -e`.
+    by_shell: bool = False
 
 
 def look(shell: int, *, alternate_screen: bool, tail: bytes) -> StateSample | None:
@@ -86,6 +88,7 @@ def look(shell: int, *, alternate_screen: bool, tail: bytes) -> StateSample | No
             prompt="" if alternate_screen else render(tail[-_TAIL:], rows=ROWS, columns=COLUMNS)[-1],
             echo_off=modes is not None and modes.canonical and not modes.echo,
             program=waiting[0].name,
+            by_shell=waiting == [leader] and modes is not None and modes.draws_input,
         )
     return StateSample(State.RUNNING, program=_program(group, leader))
 

@@ -16,6 +16,7 @@ from glovebox.box.machine import TerminalInfo
 from glovebox.box.terminal.account import Account
 from glovebox.box.terminal.commands import RunningCommand, ShellEnd
 from glovebox.box.terminal.holder_client import HeldChannel, Receiver
+from glovebox.box.terminal.output.buffer import COLUMNS, ROWS
 from glovebox.box.terminal.output.log import PIECE, LogFiles
 from glovebox.box.terminal.shell.bash import Bash
 from glovebox.box.terminal.shell.command_file import Delivery
@@ -41,6 +42,10 @@ from glovebox.protocol.terminal import Limits
 #: How long the user's startup files may take.
 _START_LIMIT = 20.0
 _MOST_CELLS = 10_000
+#: The height of the terminal for commands outside the contract.
+_OWN_ROWS = 40
+#: tmux changes a size that was changed less than 250 ms ago later.
+_TMUX_PAUSE = 0.3
 
 
 class OpenTerminal(Protocol):
@@ -72,8 +77,14 @@ class BashShell:
         threads: Threads,
         events: EventLog,
         journal: Journal,
+        columns: int = 120,
     ) -> None:
+        """`columns`: how wide the terminal is for commands outside the contract, unless the size was set."""
         self.opened = opened
+        self._own_size = (_OWN_ROWS, columns)
+        #: The size that the terminal has; None if that is not known.
+        self._size: tuple[int, int] | None = None
+        self._resized = 0.0
         #: The command line that attaches to it with tmux.
         self.attach: str | None = None
         #: Makes the command for a line that a person enters at the prompt.
@@ -101,7 +112,8 @@ class BashShell:
     def terminal(self) -> TerminalInfo:
         opened, bash = self.opened, self._living
         pid = bash.channel.pid if bash is not None else None
-        return TerminalInfo(pid, opened.rows, opened.columns, opened.limits, self.attach)
+        rows, columns = self._size or (opened.rows, opened.columns)
+        return TerminalInfo(pid, rows, columns, opened.limits, self.attach)
 
     @property
     def _living(self) -> Bash | None:
@@ -151,6 +163,7 @@ class BashShell:
             self._former.append(dead)
             await dead.remove_files()
         await self._threads.run(self._oom.open)
+        self._size = (self.opened.rows, self.opened.columns)
         for user_files in (True, False):
             bash = Bash(self._threads, self)
             identity: ShellIdentity | None = None
@@ -247,7 +260,21 @@ class BashShell:
                 started=time.time(),
             )
         )
-        bash.run(turn, self.opened.columns)
+        await self._fit(bash, command)
+        bash.run(turn, command.columns)
+
+    async def _fit(self, bash: Bash, command: RunningCommand) -> None:
+        """Give the terminal the size that a command wants: the contract's is much wider than people's are."""
+        size = (self.opened.rows, self.opened.columns)
+        if size == (ROWS, COLUMNS) and not command.contract:
+            size = self._own_size
+        if size != self._size:
+            now = asyncio.get_running_loop().time()
+            if self.attach is not None and now < self._resized + _TMUX_PAUSE:
+                await asyncio.sleep(self._resized + _TMUX_PAUSE - now)
+            bash.channel.resize(*size)
+            self._size, self._resized = size, asyncio.get_running_loop().time()
+        command.rows, command.columns = size
 
     async def press(self, command: RunningCommand, key: bytes) -> None:
         assert self._bash is not None
@@ -327,6 +354,7 @@ class BashShell:
         self._journal.append(Resized(rows=rows, columns=columns))
         if (bash := self._living) is not None:
             bash.channel.resize(rows, columns)
+            self._size, self._resized = (rows, columns), asyncio.get_running_loop().time()
         self._tell("resized")
 
     def _tell(self, what: str) -> None:

@@ -23,6 +23,8 @@ _LIMITED_INTERVAL = 0.05
 #: What ends sooner, and not because of a signal, has not used up the memory.
 _QUICK = 0.02
 _SIGNALLED = 128
+#: So long a shell at a prompt may belong to a command whose end has not been read yet.
+_DOUBT = 0.5
 
 
 class Monitor:
@@ -77,6 +79,9 @@ class Monitor:
         while not command.finished:
             size = command.size
             seen = await self._threads.run(self._look)
+            if seen is not None and seen.by_shell:
+                await asyncio.wait([command.ended], timeout=_DOUBT)
+                seen = None if command.finished else await self._threads.run(self._look)
             if command.finished:
                 return
             # A program that prints during the sample is not waiting.

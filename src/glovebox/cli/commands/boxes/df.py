@@ -16,7 +16,7 @@ EXAMPLES = """\
 examples:
   glovebox df                              what boxes and caches use
   glovebox rm NAME                         remove a box with its files
-  glovebox prune                           remove boxes that nobody uses
+  glovebox prune                           remove boxes whose client is gone
 
 What containers use is known to their engine: docker system df -v
 """
@@ -69,7 +69,7 @@ def _places(settings: HostSettings) -> list[tuple[str, Path]]:
 def _children(directory: Path) -> list[Path]:
     try:
         return sorted(directory.iterdir())
-    except OSError:  # it does not exist, or is somebody else's
+    except OSError:  # it does not exist, or belongs to another user
         return []
 
 

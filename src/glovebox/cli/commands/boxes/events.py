@@ -67,6 +67,8 @@ def _told(data: dict[str, Any]) -> str:
     """What an event says, on one line, without anything that a terminal would obey."""
     command = data.get("command")
     parts = [command["command"], _ending(command)] if isinstance(command, dict) else []
+    if isinstance(process := data.get("process"), dict):
+        parts = [" ".join(process["argv"]), _ending(process)]
     parts += [data[name] for name in ("session", "kernel", "plugin") if isinstance(data.get(name), str)]
     parts += [str(data[name]) for name in _TELLING if data.get(name)]
     if "seconds" in data:
@@ -76,5 +78,6 @@ def _told(data: dict[str, Any]) -> str:
 
 
 def _ending(command: dict[str, Any]) -> str:
+    """The exit code of a command or process, else its signal or state."""
     code = command.get("exit_code")
-    return str(command.get("state", "")) if code is None else f"exit {code}"
+    return str(command.get("signal") or command.get("state", "")) if code is None else f"exit {code}"

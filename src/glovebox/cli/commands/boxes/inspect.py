@@ -69,17 +69,17 @@ async def _known(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 async def _ask(connection: Connection) -> dict[str, Any]:
-    """What the box itself tells."""
+    """The answers of the box itself."""
     from glovebox.errors import NotFound
     from glovebox.json_codec import decode_json
 
-    told = {}
+    answers = {}
     for name, path in _PARTS.items():
         try:
-            told[name] = decode_json(await connection.request("GET", path, limit=10.0), Any)
+            answers[name] = decode_json(await connection.request("GET", path, limit=10.0), Any)
         except NotFound:  # a box of another version or kind
             continue
-    return told
+    return answers
 
 
 def _lines(known: dict[str, Any]) -> list[str]:

@@ -1,4 +1,4 @@
-"""`glovebox prune`: remove boxes that nobody uses any more."""
+"""`glovebox prune`: remove boxes whose client is gone."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def add_command(commands: Commands) -> None:
     parser = add_parser(
         commands,
         "prune",
-        help="remove boxes that nobody uses",
+        help="remove boxes whose client is gone",
         description="Remove boxes whose client is gone (it was killed, say) and that were not to be kept.",
         examples=EXAMPLES,
     )

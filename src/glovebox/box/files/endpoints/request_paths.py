@@ -54,7 +54,7 @@ _ERRORS: dict[str, type[FileError]] = {
     "name_too_long": BadPath,
     "invalid_argument": BadPath,
 }
-#: What these endpoints may answer besides what they are asked for.
+#: The errors that these endpoints may answer.
 REFUSALS = {
     403: Reply("The sandbox user may not do that, or the file system is read-only.", ErrorBody),
     404: Reply("Nothing is at the path, or its directory is missing.", ErrorBody),
@@ -80,11 +80,11 @@ def refusals(path: str) -> Iterator[None]:
 
 def file_error(error: OSError, path: str) -> FileError:
     """The error to be answered for one of the system about a path."""
-    told = refusal(error, path)
-    return _ERRORS.get(told.error_id, FileError)(told.message)
+    known = refusal(error, path)
+    return _ERRORS.get(known.error_id, FileError)(known.message)
 
 
-class Workspace:
+class RequestPaths:
     """Where paths start, and the threads that use them. `home` is the sandbox user's."""
 
     def __init__(self, directory: str, home: Callable[[], str], threads: Threads) -> None:
