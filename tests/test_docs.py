@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
+import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,7 +16,7 @@ from glovebox.box import plugin_life
 from glovebox.errors import GloveboxError
 from glovebox.protocol.openhands import Codec
 from glovebox.settings.declaration import Option
-from tests.support.running import RunningBox
+from tests.support.running import RunningBox, running_box
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -128,3 +131,19 @@ def test_markers_of_tests_name_places_that_are_there() -> None:
 
     for place in (*QUICK, *(place for places in PLACES.values() for place in places)):
         assert list(ROOT.glob(f"{place}*" if not place.endswith("/") else place)), place
+
+
+@pytest.mark.skipif(not shutil.which("curl") or not shutil.which("jq"), reason="curl or jq is not installed")
+def test_the_requests_of_the_page_on_http_work_as_they_are_written(tmp_path: Path) -> None:
+    snippets = re.findall(r"```sh\n(.*?)```", page("api.md"), re.DOTALL)
+    fails = 'set -euo pipefail\ncurl() { command curl --fail --show-error "$@"; }\n'
+    with running_box(tmp_path / "workspace", "--plugins", "jupyter", key="") as box:
+        script = fails + "".join(f"{snippet}\necho '<end>'\n" for snippet in snippets)
+        script = script.replace("http://127.0.0.1:8000", box.url).replace("/tmp/in", f"{tmp_path}/in")
+        done = subprocess.run(["bash", "-c", script], cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout[-2000:] + done.stderr
+    first = done.stdout.partition("<end>")[0]
+    shown = json.dumps(f"{tmp_path}/workspace/demo\n"), '"stdout":"42\\n"', "some text\n", "Hello, Ada\\n"
+    assert all(expected in first for expected in (*shown, "event: end\n"))
+    assert done.stdout.count("<end>") == len(snippets)
+    assert all((tmp_path / name).stat().st_size for name in ("build.log", "in.zip", "notes.txt", "out.tar"))

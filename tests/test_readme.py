@@ -33,14 +33,14 @@ def test_the_five_things_to_try_work_as_they_are_written(tmp_path: Path) -> None
             )
             return done.stdout
 
-        run, write, grep, download, startup = commands
-        assert json.loads(shell(run))["content"] == str(tmp_path / "workspace" / "demo")
-        assert json.loads(shell(write))["extras"]["path"] == str(tmp_path / "workspace" / "demo" / "hello.py")
-        assert json.loads(shell(grep))["extras"]["total"] == 1
+        run, write, program, download, startup = commands
+        assert json.loads(shell(run))["output"] == f"{tmp_path / 'workspace' / 'demo'}\n"
+        assert json.loads(shell(write))["path"] == str(tmp_path / "workspace" / "demo" / "hello.py")
+        assert json.loads(shell(program))["stdout"] == "hello\n"
         shell(download)
         assert json.loads(shell(startup))["ready"] is True
     with zipfile.ZipFile(tmp_path / "demo.zip") as archive:
-        assert archive.read("hello.py") == b'print("hello")\n'
+        assert archive.read("hello.py") == b'print("hello")'
 
 
 def test_the_python_of_the_readme_starts_a_box_and_works_in_it(tmp_path: Path) -> None:

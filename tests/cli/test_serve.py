@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -80,3 +81,12 @@ def test_a_terminal_that_is_stopped_does_not_stop_the_box(tmp_path: Path) -> Non
         person.see(b"echo 49")
         os.kill(person.process.pid, signal.SIGINT)
         assert person.end() == 0
+
+
+def test_the_request_that_it_prints_works_as_it_is(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home", SESSION_API_KEY=KEY, GLOVEBOX_VIEWER_URL_FILE=str(tmp_path / "viewer"))
+    with serving(home, "--port", "0", "--working-dir", str(tmp_path)) as (person, _):
+        (request,) = re.findall(r"^  (curl .*)\r?$", person.shown.decode(), re.MULTILINE)
+        environment = {**os.environ, "SESSION_API_KEY": KEY}
+        answer = subprocess.run(["bash", "-c", request], env=environment, capture_output=True, check=True)
+    assert b'"output":"hello\\n"' in answer.stdout

@@ -148,3 +148,9 @@ def test_a_mistyped_argument_is_refused_in_the_form_the_contract_gives_it(box: R
     assert (edit["observation"], edit["extras"]["old_content"]) == ("edit", 5)
     answer = box.client.post(PATH, json=envelope("read", path=3.5))
     assert (answer.status_code, answer.headers["x-glovebox-error"]) == (500, "wrong_arguments")
+
+
+def test_the_message_of_a_search_is_right_for_any_number(box: RunningBox, tmp_path: Path) -> None:
+    (tmp_path / "one.txt").write_text("needle\n")
+    assert box.execute("grep", pattern="needle")["message"] == "Lines that match needle: 1."
+    assert box.execute("glob", pattern="*.txt")["message"] == "Paths that match *.txt: 1."

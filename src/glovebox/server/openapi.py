@@ -41,8 +41,8 @@ def openapi(endpoints: Iterable[Endpoint], codec: Codec, *, needs_key: bool) -> 
         "info": {
             "title": "Glovebox",
             "version": __version__,
-            "description": "A sandbox that carries out an agent's actions, with the OpenHands runtime API. "
-            "Errors carry a stable code in the header `X-Glovebox-Error`.",
+            "description": "A sandbox for the commands, programs and files of agents. It also speaks "
+            "the runtime API of OpenHands. Errors carry a stable code in the header X-Glovebox-Error.",
         },
         "paths": paths,
         "components": {

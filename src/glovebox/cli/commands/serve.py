@@ -158,8 +158,8 @@ def _launch_holder(chosen: Settings) -> contextlib.AbstractContextManager[Holder
 
 
 def _welcome(chosen: Settings, address: str, milliseconds: float, hints: list[str], page: str) -> str:
-    key = ['       -H "X-Session-API-Key: $SESSION_API_KEY" \\'] if chosen.session_api_key else []
-    body = '{"action": {"action": "run", "args": {"command": "echo hello"}}}'
+    key = ' -H "X-Session-API-Key: $SESSION_API_KEY"' if chosen.session_api_key else ""
+    body = '{"command": "echo hello"}'
     own = address.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
     once = " (this link works once; another one: glovebox open)" if page != "/docs" else ""
     return "\n".join(
@@ -169,9 +169,7 @@ def _welcome(chosen: Settings, address: str, milliseconds: float, hints: list[st
             f"In a web browser{once}:",
             f"  {own}{page}",
             "Or:",
-            f"  curl {own}/execute_action -H 'Content-Type: application/json' \\",
-            *key,
-            f"       -d '{body}'",
+            f"  curl {own}/commands{key} -d '{body}'",
             *(f"  {hint}" for hint in hints or [f"glovebox attach --url {own}"]),
             "",
             "Stop with Ctrl-C.",
