@@ -289,6 +289,24 @@ def test_limits_end_a_process(start: Call, wait: Waiter) -> None:
     assert (size["reason"], size["signal"]) == ("limit", "SIGXFSZ")
 
 
+@pytest.mark.attack
+def test_what_a_limited_process_leaves_behind_ends_with_it(start: Call, wait: Waiter) -> None:
+    # Each starts two others and goes on; the first one ends at once. It stops by itself at 255 processes.
+    more = "grow $(( $1 + 1 )) &"
+    grow = f"grow() {{ if [ $1 -lt 7 ]; then {more} {more} fi; sleep 600; }}; grow 0 & echo $!"
+    process = start(shell=grow, limits={"processes": 100_000})
+    ended = wait(process["id"])
+    assert (ended["reason"], ended["exit_code"]) == ("exit", 0)
+    wait_until(lambda: not [one for one in psutil.process_iter() if in_session(one, process["pid"])])
+
+
+def in_session(process: psutil.Process, leader: int) -> bool:
+    try:
+        return os.getsid(process.pid) == leader and process.status() != psutil.STATUS_ZOMBIE
+    except (ProcessLookupError, psutil.NoSuchProcess):
+        return False
+
+
 def test_old_processes_are_forgotten(tmp_path: Path) -> None:
     flags = ("--process-history", "5", "--process-history-size", "3M", "--process-log-size", "8M")
     with running_box(tmp_path / "workspace", *flags) as box:

@@ -230,6 +230,7 @@ class ProgramClient:
             timeout=spec.timeout,
             stdin_open=spec.stdin_open,
             file_size=spec.limits.file_size if spec.limits else None,
+            contained=spec.limits is not None and spec.limits != Limits(),
             keep=spec.keep,
         )
 

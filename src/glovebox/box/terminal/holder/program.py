@@ -105,6 +105,7 @@ class HolderProgram:
         #: When to end it, and when to kill it.
         self.deadline = None if order.timeout is None else self.started + order.timeout
         self.terminal = bool(order.rows)
+        self.contained = order.contained
         needs_stdin = bool(stdin) or order.stdin_open
         if self.terminal:
             self.stdin, ours, theirs = _open_terminal(order)

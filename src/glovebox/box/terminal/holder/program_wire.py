@@ -30,6 +30,8 @@ class ProgramOrder:
     stdin_open: bool = False
     #: Bytes of the largest file it may write.
     file_size: int | None = None
+    #: What it leaves in the background is killed when it has ended.
+    contained: bool = False
     #: How many bytes of each log are kept.
     keep: int = 1 << 30
 
@@ -79,6 +81,7 @@ def pack_start(order: ProgramOrder, stdin: bytes) -> bytes:
         None if order.timeout is None else repr(order.timeout),
         int(order.stdin_open),
         order.file_size,
+        int(order.contained),
         order.keep,
         len(order.arguments),
         *order.arguments,
@@ -91,9 +94,10 @@ def parse_start(payload: bytes) -> tuple[ProgramOrder, bytes]:
     """The reverse of `pack_start`."""
     (size,) = wire.OFFSET.unpack_from(payload)
     end = wire.OFFSET.size + size
-    directory, name, label, cwd, user, rows, columns, timeout, stdin_open, file_size, keep, count, *rest = (
-        wire.parse_fields(payload[wire.OFFSET.size : end])
+    directory, name, label, cwd, user, rows, columns, timeout, *rest = wire.parse_fields(
+        payload[wire.OFFSET.size : end]
     )
+    stdin_open, file_size, contained, keep, count, *rest = rest
     uid, gid, groups = wire.parse_user(user)
     order = ProgramOrder(
         directory=directory,
@@ -108,6 +112,7 @@ def parse_start(payload: bytes) -> tuple[ProgramOrder, bytes]:
         timeout=float(timeout) if timeout else None,
         stdin_open=stdin_open == "1",
         file_size=int(file_size) if file_size else None,
+        contained=contained == "1",
         keep=int(keep),
         arguments=rest[: int(count)],
         environment=dict(variable.split("=", 1) for variable in rest[int(count) :]),

@@ -120,7 +120,9 @@ class Programs:
         self._due.discard(program)
         self._grown.discard(program)
         program.finish(status, used)
-        if program.reason:
+        if program.reason or program.contained:
+            # All at once, so that those that start others all the time do not get away.
+            processes.send_signal(-pid, signals.SIGKILL)
             self._kill([program])
         packed = wire.fields(*program_wire.pack_end(program.end))
         self._send(wire.ENDED, program.number, wire.offsets(*program.grown) + packed)
