@@ -60,13 +60,15 @@ def serving(*command: str, key: str = "", **variables: str) -> Iterator[Served]:
         env={**inherited, **({"SESSION_API_KEY": key} if key else {}), **variables},
         stdout=subprocess.PIPE,
         text=True,
+        start_new_session=True,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
     with process:
         try:
             yield Served(process, key)
         finally:
-            process.kill()
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)  # make does not take what it runs with it
 
 
 @needs_bubblewrap
