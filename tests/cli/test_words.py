@@ -132,3 +132,10 @@ def test_a_box_that_does_not_answer_is_told_at_once(home: Home) -> None:
         if command not in ("url", "env"):
             assert done.returncode == 1
             assert "does not answer" in done.stderr
+
+
+def test_a_run_at_an_address_where_nothing_listens_does_not_wait(home: Home) -> None:
+    done = home.glovebox("run", "--backend", "http://127.0.0.1:1", "--", "ls")
+    assert done.returncode != 0
+    assert "No box answers at http://127.0.0.1:1" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -16,7 +17,7 @@ import pytest
 
 from glovebox import Runtime, SyncRuntime
 from glovebox.client.loop import LOOP
-from glovebox.errors import DeadlineExceeded, NotConnected
+from glovebox.errors import BoxUnreachable, DeadlineExceeded, NotConnected
 from glovebox.protocol.actions import CmdRunAction
 from glovebox.protocol.events import ActionOutput, Output
 from glovebox.protocol.observations import CmdOutputObservation
@@ -175,3 +176,10 @@ def test_an_iterator_that_is_collected_in_the_thread_of_the_loop_is_closed(box: 
         LOOP.run(collect())
         assert done.is_set()
         assert runtime.alive()
+
+
+def test_an_address_where_nothing_listens_is_told_of_at_once() -> None:
+    begun = time.monotonic()
+    with pytest.raises(BoxUnreachable, match=r"127\.0\.0\.1:1"), SyncRuntime("http://127.0.0.1:1"):
+        pass
+    assert time.monotonic() - begun < 60  # it was two minutes

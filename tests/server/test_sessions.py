@@ -87,6 +87,7 @@ def test_a_name_that_is_taken_is_refused(box: RunningBox, session: str) -> None:
         ({"name": "a", "rows": 100_000, "columns": 80}, "bad_session"),
         ({"name": "a", "rows": -5}, "bad_session"),
         ({"name": "a", "columns": 10**9}, "bad_session"),
+        ({"name": "a", "cwd": "/no/such/directory"}, "bad_session"),
     ],
 )
 def test_a_session_that_cannot_be_is_refused(box: RunningBox, body: Any, code: str) -> None:
