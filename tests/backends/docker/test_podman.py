@@ -75,5 +75,5 @@ async def test_podman_is_not_asked_for_what_it_would_pass_over(backend: DockerBa
         await backend.start(BoxSpec(runtime="runsc"), Silent())
     with pytest.raises(BadImage, match=r"podman pull 127\.0\.0\.1:1/nobody/there"):
         await backend.start(BoxSpec(image="127.0.0.1:1/nobody/there"), Silent())
-    with pytest.raises(BoxDied, match="no flag .--no-such-flag"):
+    with pytest.raises(BoxDied, match=r"no flag .--no-such-flag"):
         await backend.start(BoxSpec(arguments=("--no-such-flag",)), Silent())
