@@ -6,7 +6,7 @@ import asyncio
 import os
 import time
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from glovebox.client.backend import Address
 from glovebox.client.spec import BoxSpec
@@ -19,6 +19,9 @@ _SHORT_PAUSES = 100
 #: Seconds for one request: a server that accepts a connection and does not answer is asked again.
 _ANSWER_LIMIT = 5.0
 _CONNECT_LIMIT = 4.0
+
+if TYPE_CHECKING:
+    import aiohttp
 
 ResultT = TypeVar("ResultT")
 
@@ -64,20 +67,15 @@ async def wait_until_alive(
         ):
             pause, asked, begin = _FIRST_PAUSE, 0, time.monotonic()
             while True:
-                try:
-                    async with session.get(f"{address.url.rstrip('/')}/alive") as answer:
-                        if answer.status == 200:
-                            return
-                        why = f"the answer was {answer.status} {answer.reason}"
-                        connect_limit = None
-                except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
-                    why = _reason(error)
-                    if connect_limit is not None and time.monotonic() - begin >= connect_limit:
-                        raise BoxUnreachable(
-                            f"No box answers at {address.url} ({why}). Is it running? Is the address right?"
-                        ) from error
-                except (aiohttp.ClientError, OSError, TimeoutError) as error:
-                    why = str(error) or type(error).__name__
+                why, connected = await _find_problem(session, f"{address.url.rstrip('/')}/alive")
+                if not why:
+                    return
+                if connected:
+                    connect_limit = None
+                if connect_limit is not None and time.monotonic() - begin >= connect_limit:
+                    raise BoxUnreachable(
+                        f"No box answers at {address.url} ({why}). Is it running? Is the address right?"
+                    )
                 words = await died()
                 if words is not None:
                     raise BoxDied(words)
@@ -90,6 +88,19 @@ async def wait_until_alive(
             f"No box answered at {address.url} within {limit:g} seconds ({why}). "
             "Give it more time, or look at its log."
         ) from None
+
+
+async def _find_problem(session: aiohttp.ClientSession, url: str) -> tuple[str, bool]:
+    """Why a box does not answer, empty if it does; and whether something accepts connections."""
+    import aiohttp
+
+    try:
+        async with session.get(url) as answer:
+            return "" if answer.status == 200 else f"the answer was {answer.status} {answer.reason}", True
+    except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
+        return _reason(error), False
+    except (aiohttp.ClientError, OSError, TimeoutError) as error:
+        return str(error) or type(error).__name__, True
 
 
 def _reason(error: Exception) -> str:

@@ -171,7 +171,7 @@ def choice(request: Request, name: str, among: tuple[str, ...]) -> str:
 
 
 async def body(request: Request, kind: type[T], most_bytes: int = MOST_BYTES) -> T:
-    """The JSON body.
+    """The JSON body; an empty one is an empty object.
 
     Raises:
         InvalidParameter: it is not JSON, or not of that form.
@@ -184,7 +184,7 @@ async def body(request: Request, kind: type[T], most_bytes: int = MOST_BYTES) ->
         if len(data) > most_bytes:
             raise TooLarge(f"The body has more than {most_bytes:,} bytes.")
     try:
-        return json_decoder(kind).decode(bytes(data))
+        return json_decoder(kind).decode(bytes(data) or b"{}")
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError):
             decode_json(bytes(data))  # it may be wrong in another way, and nested too deeply at that
