@@ -9,6 +9,7 @@ from glovebox.client.spec import BoxSpec
 from glovebox.client.sync import SyncRuntime
 from glovebox.client.sync_box import Box
 from glovebox.client.sync_parts import CommandHandle, ProcessHandle
+from glovebox.errors import CommandFailed, CommandTimeout, CommandWaits, GloveboxError
 
 __version__: str
 __all__ = [
@@ -18,10 +19,14 @@ __all__ = [
     "Box",
     "BoxSpec",
     "CellOutcome",
+    "CommandFailed",
     "CommandHandle",
     "CommandOutcome",
     "CommandStatus",
+    "CommandTimeout",
+    "CommandWaits",
     "ExecOutcome",
+    "GloveboxError",
     "ProcessHandle",
     "Runtime",
     "SyncRuntime",
