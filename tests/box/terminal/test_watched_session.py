@@ -47,6 +47,11 @@ async def test_a_line_that_wraps_is_replaced_too(tmp_path: Path, columns: int) -
     async with console(tmp_path, kind="tmux") as shell:
         session = shell.terminal.session("main")
         session.shell.resize(40, columns)
+        # A prompt that ends at the margin.
+        margin = tmp_path / ("x" * (columns - (len(f"{tmp_path}/ # ") % columns)))
+        margin.mkdir()
+        await command(shell, f"cd {margin}")
+        await command(shell, "cd /")
         for directory in ("/", "/usr", "/usr/share", "/usr/lib"):
             await command(shell, f"cd {directory}")
             assert (await command(shell, "echo out")).notes == []
@@ -67,8 +72,10 @@ async def test_a_line_that_wraps_is_replaced_too(tmp_path: Path, columns: int) -
 
 
 async def test_output_of_a_job_at_the_prompt_stays(shell: Console) -> None:
-    await command(shell, "(until [ -e flag ]; do sleep 0.01; done; printf 'from the job') &")
-    (shell.workspace / "flag").touch()
+    await command(shell, "cd /")  # a short prompt: where a line wraps, readline does not know of the output
+    flag = shell.workspace / "flag"
+    await command(shell, f"(until [ -e {flag} ]; do sleep 0.01; done; printf 'from the job') &")
+    flag.touch()
     terminal = shell.terminal.session("main").shell
     await until(lambda: terminal.log.fetch(0, 1 << 20).endswith(b"from the job"), "the job")
     await command(shell, "echo next")

@@ -34,10 +34,18 @@ _ESCAPE = re.compile(rb"\\(?:([0-7]{1,3})|(.))", re.DOTALL)
 _LONGEST_SHOWN = 4_000
 #: Control characters; tabs and line ends are shown as they are.
 _NOT_SHOWN = re.compile("[\x00-\x08\x0b-\x1f\x7f]")
+
+
+def _wrapped(text: bytes) -> bytes:
+    """A pattern for text that readline has printed: at the right margin it goes to the next line itself."""
+    return rb"(?: \r|\r\n\r|\r)?".join(re.escape(bytes([byte])) for byte in text)
+
+
 #: A line that was typed, marks, and what erases it.
+_ERASES = b"\x1b[J"
 _TYPED = re.compile(
-    rb' \\__gb [\w-]+(?: [^\r\n;]*)?;\\eval "\$__gb"[ \r\n]*'
-    rb"((?:\x1b\]1807;[PT];[\w-]+\x07)+)\x1b\[\d+A\x1b\[\d+G\x1b\[J"
+    _wrapped(b" \\__gb ") + rb"[^;\x07\x1b]+" + _wrapped(b';\\eval "$__gb"') + rb"(?:[ \r\n]|\x1b\[C)*"
+    rb"((?:\x1b\]1807;[PT];[\w-]+\x07)+)\x1b\[\d+A\x1b\[\d+G" + re.escape(_ERASES)
 )
 _SIMPLE_ESCAPES = {
     b"a": b"\a",
@@ -140,7 +148,7 @@ def without_typed_line(data: bytes) -> bytes:
 
     A terminal of the same width erases these lines itself.
     """
-    return _TYPED.sub(rb"\1", data) if b"\\__gb" in data else data
+    return _TYPED.sub(rb"\1", data) if _ERASES in data else data
 
 
 def signs(name: str, token: str) -> bool:
