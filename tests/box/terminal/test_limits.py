@@ -88,7 +88,7 @@ async def test_a_session_may_have_limits_for_all_its_commands(shell: Console) ->
         session="small",
         limits=Limits(memory=1 << 40),
     )
-    assert more.content == "0"
+    assert more.content.splitlines()[-1] == "0"  # bash may say before that the last one was killed
 
 
 async def test_limits_that_cannot_be_are_refused(shell: Console) -> None:
