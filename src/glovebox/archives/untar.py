@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import IO, Any, BinaryIO, cast
 
 from glovebox.archives.safe_directory import SafeDirectory
-from glovebox.archives.zip_records import UnpackLimits
+from glovebox.archives.zip_records import UnpackCounter, UnpackLimits
 from glovebox.errors import BadArchive
 
 _PIECE = 1 << 20
@@ -94,10 +94,8 @@ class _Unpacking:
     ) -> None:
         self._target = target
         self._limits = limits
-        self._suspicious = max(limits.unsuspicious_bytes, size * limits.max_ratio)
+        self._counter = UnpackCounter(limits, size, abandoned)
         self._left_out = left_out
-        self._abandoned = abandoned
-        self._bytes = 0
         self._entries = 0
         self.files = 0
 
@@ -105,7 +103,7 @@ class _Unpacking:
         self._entries += 1
         if self._entries > self._limits.max_entries:
             raise BadArchive(f"The archive has more than {self._limits.max_entries} entries")
-        self._count(0)
+        self._counter.add(0)
         parts = _parts(entry.name)
         if parts == () and entry.isdir():
             return  # the directory itself, as `tar c .` has it
@@ -129,33 +127,23 @@ class _Unpacking:
         return True
 
     def _write(self, archive: tarfile.TarFile, entry: tarfile.TarInfo, parts: tuple[str, ...]) -> None:
-        if self._bytes + entry.size > self._limits.max_bytes:
-            self._count(entry.size)
+        if self._counter.total + entry.size > self._limits.max_bytes:
+            self._counter.add(entry.size)
         executable = bool(entry.mode & stat.S_IXUSR)
         source = archive.extractfile(entry)
         assert source is not None
         if entry.size <= _PIECE:
-            self._count(entry.size)
+            self._counter.add(entry.size)
             self._target.put(parts, source.read(), executable=executable)
             return
         draft = self._target.file(parts, executable=executable, make_directories=True)
         try:
             while piece := source.read(_PIECE):
-                self._count(len(piece))
+                self._counter.add(len(piece))
                 draft.file.write(piece)
             draft.commit()
         finally:
             draft.discard()
-
-    def _count(self, size: int) -> None:
-        if self._abandoned():
-            raise BadArchive("Unpacking was broken off")
-        self._bytes += size
-        if self._bytes > self._limits.max_bytes:
-            raise BadArchive(f"The archive unpacks to more than {self._limits.max_bytes} bytes")
-        if self._bytes > self._suspicious:
-            times = self._limits.max_ratio
-            raise BadArchive(f"The archive becomes too large: it unpacks to more than {times} times its size")
 
 
 def _parts(name: str) -> tuple[str, ...] | None:

@@ -18,7 +18,7 @@ from typing import BinaryIO
 
 from glovebox.archives.safe_directory import SafeDirectory
 from glovebox.archives.zip_reader import BROKEN, checked_listing, headers, portions
-from glovebox.archives.zip_records import CHECKSUM_FOLLOWS, UTF8_NAME, UnpackLimits
+from glovebox.archives.zip_records import CHECKSUM_FOLLOWS, UTF8_NAME, UnpackCounter, UnpackLimits
 from glovebox.errors import BadArchive
 
 log = logging.getLogger(__name__)
@@ -121,13 +121,10 @@ class _Unpacking:
         abandoned: Callable[[], bool],
     ) -> None:
         self._target = target
-        self._limits = limits
-        self._suspicious = max(limits.unsuspicious_bytes, size * limits.max_ratio)
+        self._counter = UnpackCounter(limits, size, abandoned)
         self._strict = strict
         self._on_file = on_file
         self._left_out = left_out
-        self._abandoned = abandoned
-        self._bytes = 0
         self.files = 0
         self.skipped = 0
 
@@ -140,7 +137,7 @@ class _Unpacking:
             self._take(entry)
 
     def _take(self, entry: zipfile.ZipInfo) -> None:
-        self._count(0)
+        self._counter.add(0)
         mode = entry.external_attr >> 16 if entry.create_system == _UNIX else 0
         parts = _parts(entry, mode)
         if parts is None:
@@ -160,7 +157,7 @@ class _Unpacking:
         if content is None:
             self._inflate(entry, parts, executable=executable)
         else:
-            self._count(len(content))
+            self._counter.add(len(content))
             self._target.put(parts, content, executable=executable)
 
     def _inflate(self, entry: zipfile.ZipInfo, parts: tuple[str, ...], *, executable: bool) -> None:
@@ -168,21 +165,11 @@ class _Unpacking:
             draft = self._target.file(parts, executable=executable, make_directories=True)
             try:
                 while piece := source.read(_PIECE):
-                    self._count(len(piece))
+                    self._counter.add(len(piece))
                     draft.file.write(piece)
                 draft.commit()
             finally:
                 draft.discard()
-
-    def _count(self, size: int) -> None:
-        if self._abandoned():
-            raise BadArchive("Unpacking was broken off")
-        self._bytes += size
-        if self._bytes > self._limits.max_bytes:
-            raise BadArchive(f"The archive unpacks to more than {self._limits.max_bytes} bytes")
-        if self._bytes > self._suspicious:
-            times = self._limits.max_ratio
-            raise BadArchive(f"The archive becomes too large: it unpacks to more than {times} times its size")
 
 
 #: Entries up to this size, packed and unpacked, are read many at a time.

@@ -10,7 +10,10 @@ from __future__ import annotations
 
 import struct
 import time
+from collections.abc import Callable
 from typing import NamedTuple
+
+from glovebox.errors import BadArchive
 
 #: What no number of the short form may reach: sizes and offsets, and counts.
 LIMIT32 = 0xFFFFFFFF
@@ -52,6 +55,31 @@ class UnpackLimits(NamedTuple):
     #: An honest archive of this size or less may be compressed as far as it goes.
     unsuspicious_bytes: int = 100 << 20
     max_ratio: int = 1000
+
+
+class UnpackCounter:
+    """Counts what an archive of some size becomes, and refuses what is too much."""
+
+    def __init__(self, limits: UnpackLimits, size: int, abandoned: Callable[[], bool]) -> None:
+        self._limits = limits
+        self._suspicious = max(limits.unsuspicious_bytes, size * limits.max_ratio)
+        self._abandoned = abandoned
+        self.total = 0
+
+    def add(self, size: int) -> None:
+        """Count bytes.
+
+        Raises:
+            BadArchive: they are too many, or the caller has given up.
+        """
+        if self._abandoned():
+            raise BadArchive("Unpacking was broken off")
+        self.total += size
+        if self.total > self._limits.max_bytes:
+            raise BadArchive(f"The archive unpacks to more than {self._limits.max_bytes} bytes")
+        if self.total > self._suspicious:
+            times = self._limits.max_ratio
+            raise BadArchive(f"The archive becomes too large: it unpacks to more than {times} times its size")
 
 
 def dos_time(seconds: float) -> int:
