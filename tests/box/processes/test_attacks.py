@@ -10,7 +10,7 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.support.running import RunningBox, running_box, wait_until
+from tests.support.running import KEY, RunningBox, running_box, wait_until
 from tests.support.users import public_directory
 from tests.survival.test_restart import holder_of
 
@@ -51,6 +51,23 @@ def test_programs_are_the_sandbox_users(box: RunningBox) -> None:
     assert (user, done["process"]["user"]) == ("nobody", "nobody")
     assert "0" not in groups.split()
     assert capabilities.split()[1] == "0" * 16
+
+
+@pytest.mark.parametrize("key", ["", KEY])
+def test_a_program_does_not_become_another_user_by_calling_a_box_without_a_key(
+    public: Path, key: str
+) -> None:
+    flags = ("--username", "nobody")
+    path = {"PATH": "/usr/bin:/bin"}
+    with running_box(public / f"called-{bool(key)}", *flags, key=key, environment=path) as box:
+        call = f'curl -s {box.url}/exec -d \'{{"argv": ["id", "-un"], "user": "root"}}\''
+        done = run(box, call)
+        assert "root\\n" not in done["stdout"]
+        assert ("Invalid API Key" if key else "without a key") in done["stdout"], done
+        mine = {"argv": ["id", "-un"], "user": "nobody"}
+        assert box.client.post("/exec", json=mine).json()["stdout"] == "nobody\n"
+        root = box.client.post("/exec", json={**mine, "user": "root"})
+        assert (root.status_code, "root" in root.json().get("stdout", "")) == (200 if key else 422, bool(key))
 
 
 def test_the_state_and_the_logs_of_others_cannot_be_reached(box: RunningBox, public: Path) -> None:

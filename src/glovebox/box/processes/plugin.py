@@ -25,6 +25,8 @@ class ProcessesPlugin(Plugin):
         settings = context.settings
         self.registry = ProcessRegistry(
             user=settings.account if settings.su_to_user else current_user(),
+            # Without a key, programs of the sandbox user are callers too, and must not become another user.
+            fixed_user=settings.su_to_user and not settings.session_api_key,
             working_dir=settings.working_dir,
             log_size=settings.process_log_size,
             keep=settings.process_history,

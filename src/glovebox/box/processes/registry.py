@@ -24,6 +24,7 @@ from glovebox.errors import (
     BadProcess,
     KeyReused,
     NoSuchProcess,
+    NoSuchUser,
     NotATerminal,
     ProcessEnded,
     ProcessError,
@@ -144,8 +145,11 @@ class BoxProcess:
 class ProcessRegistry:
     """Starts processes and remembers them."""
 
-    def __init__(self, *, user: str, working_dir: str, log_size: int, keep: int, keep_size: int) -> None:
+    def __init__(
+        self, *, user: str, fixed_user: bool, working_dir: str, log_size: int, keep: int, keep_size: int
+    ) -> None:
         self._user = user
+        self._fixed_user = fixed_user
         self._working_dir = working_dir
         self._log_size = log_size
         self._keep = keep
@@ -235,6 +239,10 @@ class ProcessRegistry:
 
     async def _start(self, asked: ProcessRequest, key: str, fingerprint: str) -> BoxProcess:
         assert self._starter is not None
+        if self._fixed_user and asked.user not in ("", self._user):
+            raise NoSuchUser(
+                f"A box without a key starts processes as {self._user!r} only: everybody in it can call it."
+            )
         spec, record = prepare(
             asked, user=self._user, working_dir=self._working_dir, keep=self._log_size,
             key=key, fingerprint=fingerprint,
