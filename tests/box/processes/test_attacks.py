@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
+from tests.box.processes.test_processes import gone
 from tests.support.running import KEY, RunningBox, running_box, wait_until
 from tests.support.users import public_directory
 from tests.survival.test_restart import holder_of
@@ -135,9 +135,7 @@ def test_what_leaves_its_session_is_killed_all_the_same(box: RunningBox, public:
     wait_until(lambda: place.exists() and place.read_text())
     daemon = int(place.read_text())
     box.client.delete(f"/processes/{process['id']}")
-    wait_until(
-        lambda: not psutil.pid_exists(daemon) or psutil.Process(daemon).status() == psutil.STATUS_ZOMBIE
-    )
+    wait_until(lambda: gone(daemon))
 
 
 def test_a_link_in_place_of_the_working_directory_leads_nowhere_forbidden(
