@@ -38,6 +38,8 @@ export type FailureCode =
   | "bad_pattern"
   | "paused"
   | "disconnected"
+  | "denied"
+  | "no_companion"
   | "unsupported"
   | "failed";
 
@@ -57,7 +59,10 @@ export type Order =
   | Grep
   | MakeDirectory
   | Move
-  | Delete;
+  | Delete
+  | Arrive
+  | Depart
+  | Forward;
 
 export type Answer =
   | Done
@@ -67,10 +72,12 @@ export type Answer =
   | Written
   | Entries
   | Found
-  | Lines;
+  | Lines
+  | Forwarded;
 
 export type Told =
   | Printed
+  | Waiting
   | Succeeded
   | Failed;
 
@@ -241,6 +248,15 @@ export interface Lines {
   incomplete?: boolean;
 }
 
+/** The response of the companion box. */
+export interface Forwarded {
+  kind: "forwarded";
+  status: number;
+  headers: Record<string, string>;
+  /** Empty if it was reported as output. */
+  body?: Uint8Array;
+}
+
 /**
  * Run a command in the terminal of a session, opened if there is none; its output is reported.
  *
@@ -373,15 +389,59 @@ export interface Delete {
   recursive: boolean;
 }
 
+/** An agent begins to work in the window. */
+export interface Arrive {
+  kind: "arrive";
+  /** The name that the user sees, such as "OpenHands". */
+  agent: string;
+  /** Ask the user for permission first; a refusal has the code `denied`. */
+  ask: boolean;
+}
+
+/** The agent's work has ended: close its terminals, and stop its companion box. */
+export interface Depart {
+  kind: "depart";
+}
+
+/** Send an HTTP request to the companion box, which the window starts on first need. */
+export interface Forward {
+  kind: "forward";
+  method: string;
+  /** With its query. */
+  path: string;
+  headers: Record<string, string>;
+  body: Uint8Array;
+  /** Report the body of the response as output while it comes, as for server-sent events. */
+  stream: boolean;
+}
+
 /** An order on its way (event `order`); acknowledged when the window has it. */
 export interface Ordered {
   id: string;
   order: Order;
+  /** The id of the agent's action that it is a part of; empty for none. */
+  action: string;
 }
 
 /** An order is not waited for any more (event `cancel`). A command in a terminal goes on. */
 export interface Cancelled {
   id: string;
+}
+
+/** An action of an agent has started or ended (event `action`), for the window to show it. */
+export interface ActionReport {
+  id: string;
+  /** The kind of action: `run`, `edit`, `run_ipython` … */
+  kind: string;
+  /** The command, the path or the address, in one line. */
+  summary: string;
+  agent: string;
+  state: "started" | "succeeded" | "failed";
+  /** Of a command that has ended. */
+  exit_code: number | null;
+  seconds: number;
+  /** Why it failed. */
+  message: string;
 }
 
 /** A command has printed something: as the terminal got it, control sequences included. */
@@ -390,6 +450,15 @@ export interface Printed {
   id: string;
   number: number;
   text: string;
+}
+
+/** The order waits for the user's decision; its time limit does not run meanwhile. */
+export interface Waiting {
+  kind: "waiting";
+  id: string;
+  number: number;
+  /** What the user is asked, in one line; empty when the decision was made. */
+  question: string;
 }
 
 /** It worked. This is the last report. */
@@ -432,6 +501,9 @@ export interface AnswerTo {
   make_directory: Done;
   move: Done;
   delete: Done;
+  arrive: Done;
+  depart: Done;
+  forward: Forwarded;
 }
 
 /** Every kind of order. */
@@ -452,6 +524,9 @@ export const ORDERS: readonly Order["kind"][] = [
   "make_directory",
   "move",
   "delete",
+  "arrive",
+  "depart",
+  "forward",
 ];
 
 /** Every reason there is. */
@@ -472,6 +547,8 @@ export const FAILURES: readonly FailureCode[] = [
   "bad_pattern",
   "paused",
   "disconnected",
+  "denied",
+  "no_companion",
   "unsupported",
   "failed",
 ];

@@ -1,14 +1,14 @@
 import { randomUUID } from "node:crypto";
 import * as vscode from "vscode";
-import type { ActivityLog } from "./activity_log";
-import type { Connection, ConnectionState, HostWindow } from "./connection";
-import type { HubCredentials } from "./hub_credentials";
-import type { Hub } from "./hub_file";
+import type { ActivityLog } from "./activity/log";
+import type { Connection, ConnectionState, HostWindow } from "./hub/connection";
+import type { HubCredentials } from "./hub/credentials";
+import type { Hub } from "./hub/address_file";
 import { showProblem } from "./notifications";
 import { syncWithMainThread } from "./orders/open_documents";
 import { errorText } from "./problem";
 import type { Folder, Registration } from "./protocol";
-import type { HubIdentity, ReloadState } from "./reload_state";
+import type { HubIdentity, ReloadState } from "./hub/reload_state";
 import type { StatusBar } from "./status_bar";
 
 /** Identifies this window until it is reloaded. */

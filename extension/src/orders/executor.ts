@@ -1,7 +1,7 @@
 import * as vscode from "vscode";
 
-import { type ActivityObserver, summarizeOrder } from "../activity_log";
-import type { OrderExecutor } from "../order_dispatcher";
+import { type ActivityObserver, summarizeOrder } from "../activity/log";
+import type { OrderExecutor } from "../hub/dispatcher";
 import type { Answer, Order } from "../protocol";
 import { BackgroundProcesses } from "./background_processes";
 import { BackgroundTerminal } from "./background_terminal";
@@ -143,6 +143,10 @@ export class WindowOrderExecutor implements OrderExecutor, vscode.Disposable {
         return this.files.move(order, signal);
       case "delete":
         return this.files.delete(order, signal);
+      case "arrive":
+      case "depart":
+      case "forward":
+        throw new Refusal("unsupported", `This window cannot execute ${order.kind}.`);
     }
   }
 }

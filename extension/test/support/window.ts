@@ -1,9 +1,9 @@
-import type { Log } from "../../src/activity_log";
-import { Connection, type ConnectionState, type HostWindow } from "../../src/connection";
-import type { Hub } from "../../src/hub_file";
-import { OrderDispatcher, type OrderExecutor } from "../../src/order_dispatcher";
+import type { Log } from "../../src/activity/log";
+import { Connection, type ConnectionState, type HostWindow } from "../../src/hub/connection";
+import type { Hub } from "../../src/hub/address_file";
+import { OrderDispatcher, type OrderExecutor } from "../../src/hub/dispatcher";
 import type { Answer, Order, Registration } from "../../src/protocol";
-import type { HubIdentity } from "../../src/reload_state";
+import type { HubIdentity } from "../../src/hub/reload_state";
 
 const silent: Log = { debug: () => undefined, info: () => undefined, warn: () => undefined, error: () => undefined };
 

@@ -28,6 +28,7 @@ from glovebox.protocol.window import (
     Ordered,
     Printed,
     Told,
+    Waiting,
     Window,
 )
 
@@ -70,6 +71,8 @@ class _Pending:
         self.gap: asyncio.TimerHandle | None = None
         #: The first half of a character whose other half comes with the next piece.
         self.half = ""
+        #: What the window's user is asked before the order is carried out.
+        self.question = ""
 
     def fail(self, error: Exception) -> None:
         if not self.outcome.done():
@@ -241,6 +244,8 @@ class WindowLink:
                 text, pending.half = _joined(pending.half + report.text)
                 if text:
                     pending.printed(text)
+        elif isinstance(report, Waiting):
+            pending.question = report.question
         elif isinstance(report, Failed):
             pending.fail(_failure(report))
         elif not isinstance(report.answer, pending.answer):

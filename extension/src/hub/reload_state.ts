@@ -1,9 +1,9 @@
 import { randomUUID } from "node:crypto";
 import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import type { Identity } from "./hub_api";
-import { isAlive } from "./orders/shells";
-import { sleep } from "./timing";
+import type { Identity } from "./api";
+import { isAlive } from "../orders/shells";
+import { sleep } from "../timing";
 
 /** A window that was closed longer ago than this stays disconnected when it is opened again. */
 const FRESH_MS = 2 * 60_000;

@@ -1,5 +1,5 @@
-import { errorText, Problem } from "./problem";
-import type { Heartbeat, Registered, Registration } from "./protocol";
+import { errorText, Problem } from "../problem";
+import type { Heartbeat, Registered, Registration } from "../protocol";
 
 /** How long a hub may take to answer. */
 const LIMIT_MS = 10_000;

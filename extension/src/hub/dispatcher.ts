@@ -1,7 +1,7 @@
-import type { Log } from "./activity_log";
+import type { Log } from "../activity/log";
 import { Outbox } from "./outbox";
-import { errorText } from "./problem";
-import { type Answer, FAILURES, type FailureCode, type Order, type Ordered } from "./protocol";
+import { errorText } from "../problem";
+import { type Answer, FAILURES, type FailureCode, type Order, type Ordered } from "../protocol";
 
 /** How long the executor may take to report the orders that a pause has ended, before they fail here. */
 const PAUSE_MS = 1000;

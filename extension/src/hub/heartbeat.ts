@@ -1,8 +1,8 @@
-import type { Log } from "./activity_log";
-import type { HubApi } from "./hub_api";
-import { errorText, Problem } from "./problem";
-import type { Registered } from "./protocol";
-import { withTimeout } from "./timing";
+import type { Log } from "../activity/log";
+import type { HubApi } from "./api";
+import { errorText, Problem } from "../problem";
+import type { Registered } from "../protocol";
+import { withTimeout } from "../timing";
 
 /** How long the main thread may take to answer. */
 const LIMIT_MS = 5000;

@@ -5,7 +5,7 @@ import { mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, utimesSync, writ
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, test } from "node:test";
-import { ReloadState } from "../src/reload_state";
+import { ReloadState } from "../../src/hub/reload_state";
 
 const IDENTITY = { id: "w", secret: "s", url: "http://127.0.0.1:1" };
 const WORKSPACE = "file:///a";

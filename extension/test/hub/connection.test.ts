@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, test } from "node:test";
-import type { Run } from "../src/protocol";
-import { FakeHub } from "./support/hub";
-import { FakeWindow, until } from "./support/window";
+import type { Run } from "../../src/protocol";
+import { FakeHub } from "../support/hub";
+import { FakeWindow, until } from "../support/window";
 
 const RUN: Run = { kind: "run", session: "main", command: "true", cwd: "" };
 

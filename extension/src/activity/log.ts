@@ -1,6 +1,6 @@
 import type * as vscode from "vscode";
 import type { EditViewer } from "./edit_viewer";
-import type { Order } from "./protocol";
+import type { Order } from "../protocol";
 
 /** The most characters of a summary or reason in a line of the log. */
 const MAX_LOGGED = 500;
@@ -65,9 +65,13 @@ export function summarizeOrder(order: Order): string | undefined {
       return firstLine(JSON.stringify(order.text));
     case "end_session":
       return order.session;
+    case "arrive":
+    case "depart":
     case "put":
     case "drop":
       return undefined;
+    case "forward":
+      return `${order.method} ${order.path}`;
     case "read":
       return order.offset === 0 ? order.path : undefined;
     case "glob":

@@ -1,13 +1,13 @@
 import type { ConnectionState, HostWindow } from "./connection";
 import { HeartbeatSender } from "./heartbeat";
-import { HubApi, type Identity } from "./hub_api";
-import type { Hub } from "./hub_file";
-import { HubSocket } from "./hub_socket";
-import type { OrderDispatcher } from "./order_dispatcher";
-import { errorText, Problem, toProblem } from "./problem";
-import type { Changed, Registered, Registration } from "./protocol";
+import { HubApi, type Identity } from "./api";
+import type { Hub } from "./address_file";
+import { HubSocket } from "./socket";
+import type { OrderDispatcher } from "./dispatcher";
+import { errorText, Problem, toProblem } from "../problem";
+import type { Changed, Registered, Registration } from "../protocol";
 import type { HubIdentity } from "./reload_state";
-import { Backoff, withTimeout } from "./timing";
+import { Backoff, withTimeout } from "../timing";
 
 /** After a connection that lasted this long, the delays between attempts start from the shortest again. */
 const STABLE_MS = 5000;
