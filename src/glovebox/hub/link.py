@@ -56,12 +56,16 @@ class _Pending:
         self,
         order: Order,
         answer: type[Answer],
+        limit: float | None,
         outcome: asyncio.Future[Any],
         printed: Callable[[str], None] | None,
     ) -> None:
         self.id = uuid.uuid4().hex
         self.order = order
         self.answer = answer
+        self.limit = limit
+        #: Runs while the window is connected, and the order does not wait for it.
+        self.timeout: asyncio.Timeout | None = None
         self.outcome = outcome
         self.printed = printed
         #: The window has said that it has it.
@@ -77,6 +81,21 @@ class _Pending:
     def fail(self, error: Exception) -> None:
         if not self.outcome.done():
             self.outcome.set_exception(error)
+
+    def start_timeout(self) -> None:
+        if self.limit is not None:
+            self._reschedule(asyncio.get_running_loop().time() + self.limit)
+
+    def stop_timeout(self) -> None:
+        self._reschedule(None)
+
+    def _reschedule(self, when: float | None) -> None:
+        if self.timeout is not None and not self.timeout.expired():
+            self.timeout.reschedule(when)
+
+    def lose(self, what: str) -> None:
+        words = f"{what} while it carried out an order ({_kind(self.order)})."
+        self.fail(WindowLost(f"{words} Whether it took effect is not known."))
 
 
 class WindowLink:
@@ -110,13 +129,14 @@ class WindowLink:
         printed: Callable[[str], None] | None = None,
     ) -> AnswerT:
         self._check()
-        pending = _Pending(order, answer, asyncio.get_running_loop().create_future(), printed)
+        pending = _Pending(order, answer, limit, asyncio.get_running_loop().create_future(), printed)
         self._orders[pending.id] = pending
         self.given += 1
         try:
-            if self._met:
-                await self._send(pending)
-            async with asyncio.timeout(limit):
+            async with asyncio.timeout(None) as pending.timeout:
+                if self._met:
+                    pending.start_timeout()
+                    await self._send(pending)
                 result: AnswerT = await pending.outcome
                 return result
         except TimeoutError:
@@ -169,23 +189,29 @@ class WindowLink:
     def disconnected(self) -> None:
         """There is none any more; orders wait for the next one."""
         self._peer, self._met = None, False
+        for pending in self._orders.values():
+            pending.stop_timeout()
 
     async def hello(self, known: Iterable[str]) -> None:
         """The window names its orders: send those that it lacks, and cancel those that are not waited for."""
         held = frozenset(known)
         self._met = True
         for pending in list(self._orders.values()):
+            pending.start_timeout()
             if pending.id in held:
                 pending.taken = True
             elif pending.taken:
-                words = (
-                    f"The VS Code window was reloaded while it carried out an order ({_kind(pending.order)})."
-                )
-                pending.fail(WindowLost(f"{words} Whether it took effect is not known."))
+                pending.lose("The VS Code window was reloaded")
             else:
                 await self._send(pending)
         for order_id in held - self._orders.keys():
             await self._cancel(order_id)
+
+    def fail_taken(self, what: str) -> None:
+        """The window ends: fail the orders that it has, and keep the others until it comes back."""
+        for pending in list(self._orders.values()):
+            if pending.taken:
+                pending.lose(what)
 
     def end(self, kind: type[WindowError], why: str) -> None:
         self._ended = lambda: kind(why)
