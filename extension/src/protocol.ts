@@ -144,8 +144,6 @@ export interface Window {
   registered: number;
   /** When it last proved that it answers. */
   seen: number;
-  /** The name of the agent that works in it; empty if there is none. */
-  agent: string;
   /** The path below the hub's address under which it is a box. */
   path: string;
 }

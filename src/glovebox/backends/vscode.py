@@ -248,7 +248,12 @@ def box_info(window: Window, hub: str) -> BoxInfo:
         workspace=window.folders[0].path if window.folders else "",
         created=window.registered,
         keep=True,
-        labels={"workspace": window.name, "status": window.status, "vscode": window.vscode_version},
+        labels={
+            "workspace": window.name,
+            "status": window.status,
+            "vscode": window.vscode_version,
+            "trusted": "yes" if window.trusted else "no",
+        },
     )
 
 

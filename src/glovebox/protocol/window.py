@@ -91,8 +91,6 @@ class Window(Message):
     registered: float
     #: When it last proved that it answers.
     seen: float
-    #: The name of the agent that works in it; empty if there is none.
-    agent: str = ""
     #: The path below the hub's address under which it is a box.
     path: str
 
