@@ -62,6 +62,8 @@ class FakeWindow:
         #: Orders that were begun, and those that nobody waits for any more.
         self.begun: list[say.Order] = []
         self.cancelled: list[str] = []
+        #: The reports of the agent's actions.
+        self.actions: list[say.ActionReport] = []
         #: Why the hub refused the last connection.
         self.refused = ""
         self.id = self.secret = ""
@@ -207,6 +209,7 @@ class FakeWindow:
         socket.on("connect_error", self._not_connected)
         socket.on("disconnect", lambda reason=None: self._greeted.clear())
         socket.on("order", self._ordered)
+        socket.on("action", lambda data: self.actions.append(msgspec.convert(data, say.ActionReport)))
         socket.on("cancel", lambda data: self.cancelled.append(data["id"]))
         return socket
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 import uuid
 from collections.abc import Awaitable, Callable, Iterable
@@ -10,6 +11,7 @@ from typing import Any, NoReturn, Protocol
 
 import msgspec
 
+from glovebox.box.executor import current_call
 from glovebox.errors import (
     BadWindowAnswer,
     WindowError,
@@ -21,6 +23,7 @@ from glovebox.errors import (
 from glovebox.hub.window_client import LIMIT, AnswerT, OrderRefused
 from glovebox.json_codec import convert
 from glovebox.protocol.window import (
+    ActionReport,
     Answer,
     Cancelled,
     Failed,
@@ -36,6 +39,8 @@ log = logging.getLogger(__name__)
 
 #: Orders that one window may have to carry out at a time.
 MOST_ORDERS = 256
+#: Actions of which a window that is away is told later; the oldest are left out.
+MOST_REPORTS = 200
 #: How long a number may be missing among the reports on an order.
 GAP_SECONDS = 5.0
 
@@ -77,6 +82,9 @@ class _Pending:
         self.half = ""
         #: What the window's user is asked before the order is carried out.
         self.question = ""
+        call = current_call.get()
+        #: The id of the action that it is a part of.
+        self.action = call.id if call else ""
 
     def fail(self, error: Exception) -> None:
         if not self.outcome.done():
@@ -109,6 +117,9 @@ class WindowLink:
         self._met = False
         self._ended: Callable[[], WindowError] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+        #: The newest report on each action that was not sent, or not acknowledged, on this connection.
+        self._unsent: dict[str, ActionReport] = {}
+        self._unacknowledged: dict[str, ActionReport] = {}
         #: How many orders were given, and how many of them came to nothing.
         self.given = self.failed = 0
 
@@ -136,6 +147,7 @@ class WindowLink:
             async with asyncio.timeout(None) as pending.timeout:
                 if self._met:
                     pending.start_timeout()
+                    await self._send_reports()
                     await self._send(pending)
                 result: AnswerT = await pending.outcome
                 return result
@@ -191,11 +203,14 @@ class WindowLink:
         self._peer, self._met = None, False
         for pending in self._orders.values():
             pending.stop_timeout()
+        self._unsent = {**self._unacknowledged, **self._unsent}
+        self._unacknowledged = {}
 
     async def hello(self, known: Iterable[str]) -> None:
         """The window names its orders: send those that it lacks, and cancel those that are not waited for."""
         held = frozenset(known)
         self._met = True
+        await self._send_reports()
         for pending in list(self._orders.values()):
             pending.start_timeout()
             if pending.id in held:
@@ -222,7 +237,7 @@ class WindowLink:
     async def _send(self, pending: _Pending) -> None:
         if self._peer is None:
             return
-        ordered = Ordered(id=pending.id, order=pending.order)  # type: ignore[arg-type]
+        ordered = Ordered(id=pending.id, order=pending.order, action=pending.action)  # type: ignore[arg-type]
 
         def acknowledged(taken: Any = None, *more: Any) -> None:
             if taken is True:
@@ -240,6 +255,28 @@ class WindowLink:
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+    # Actions, which the window shows.
+
+    def show(self, report: ActionReport) -> None:
+        self._unsent.pop(report.id, None)
+        self._unsent[report.id] = report
+        while len(self._unsent) > MOST_REPORTS:
+            del self._unsent[next(iter(self._unsent))]
+        if self._met:
+            self._background(self._send_reports())
+
+    async def _send_reports(self) -> None:
+        while self._peer is not None and self._unsent:
+            report = self._unsent.pop(next(iter(self._unsent)))
+            self._unacknowledged[report.id] = report
+            await self._peer.send(
+                "action", msgspec.to_builtins(report), functools.partial(self._acknowledged, report)
+            )
+
+    def _acknowledged(self, report: ActionReport, *answer: Any) -> None:
+        if self._unacknowledged.get(report.id) is report:
+            del self._unacknowledged[report.id]
 
     # Reports.
 
