@@ -30,7 +30,7 @@ ALIASES = {
     "Told": window.Told,
 }
 #: What a hub writes: with every field, also those that have a default.
-FROM_HUB = (window.Registered, window.Window, window.Ordered, window.Cancelled)
+FROM_HUB = (window.Registered, window.Window, window.Ordered, window.Cancelled, window.ActionReport)
 PLAIN = {
     str: "string",
     int: "number",
@@ -68,6 +68,8 @@ def spelled(hint: object, *, but: str = "") -> str:
         return " | ".join(spelled(part) for part in parts(hint))
     if origin is list:
         return f"{spelled(parts(hint)[0])}[]"
+    if origin is dict:
+        return f"Record<{', '.join(map(spelled, parts(hint)))}>"
     assert isinstance(hint, type), hint
     return PLAIN.get(hint) or hint.__name__
 

@@ -1,7 +1,7 @@
 import * as vscode from "vscode";
-import type { Connection, ConnectionState } from "./connection";
-import type { EditViewer } from "./edit_viewer";
-import type { HubCredentials } from "./hub_credentials";
+import type { Connection, ConnectionState } from "./hub/connection";
+import type { EditViewer } from "./activity/edit_viewer";
+import type { HubCredentials } from "./hub/credentials";
 import { showProblem } from "./notifications";
 import { toProblem } from "./problem";
 

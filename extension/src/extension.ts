@@ -1,15 +1,15 @@
 import { hostname } from "node:os";
 import { join } from "node:path";
 import * as vscode from "vscode";
-import { ActivityLog } from "./activity_log";
+import { ActivityLog } from "./activity/log";
 import { registerCommands } from "./commands";
-import { Connection } from "./connection";
-import { EditViewer } from "./edit_viewer";
-import { HubCredentials } from "./hub_credentials";
+import { Connection } from "./hub/connection";
+import { EditViewer } from "./activity/edit_viewer";
+import { HubCredentials } from "./hub/credentials";
 import { announceFirstAction } from "./notifications";
-import { OrderDispatcher } from "./order_dispatcher";
+import { OrderDispatcher } from "./hub/dispatcher";
 import { WindowOrderExecutor } from "./orders/executor";
-import { ReloadState } from "./reload_state";
+import { ReloadState } from "./hub/reload_state";
 import { StatusBar } from "./status_bar";
 import { VsCodeWindow } from "./vscode_window";
 

@@ -1,7 +1,7 @@
 import { open, readFile, stat } from "node:fs/promises";
 import * as vscode from "vscode";
 
-import type { ActivityObserver } from "../activity_log";
+import type { ActivityObserver } from "../activity/log";
 import type { Content, Read, Write, Written } from "../protocol";
 import { type KeyedLock, throwIfCancelled } from "./concurrency";
 import type { Containment, Place } from "./containment";

@@ -20,6 +20,7 @@ from glovebox.box.terminal.endpoints.sessions import session_endpoints
 from glovebox.errors import UnsupportedAction
 from glovebox.http.endpoints import Endpoint, Reply, Socket
 from glovebox.http.responses import ErrorBody, json_response, refused, to_json
+from glovebox.hub.window.action_reports import ActionReporter
 from glovebox.hub.window.files import WindowFiles
 from glovebox.hub.window.search import WindowSearch
 from glovebox.hub.window.terminal import WindowTerminal
@@ -46,6 +47,7 @@ class WindowPlugin(Plugin):
         super().__init__(context)
         self._hands = hands
         self._stats = Stats()
+        self.reporter = ActionReporter(hands)
         self.terminal = WindowTerminal(
             hands,
             no_change_timeout=context.settings.no_change_timeout_seconds,
@@ -111,7 +113,7 @@ class WindowPlugin(Plugin):
         return {"sessions": len(self.terminal.sessions())}
 
     def observers(self) -> Iterable[Observer]:
-        return (self._stats,)
+        return (self._stats, self.reporter)
 
 
 _INSTEAD = "Use a box of the backend process or docker for that."

@@ -1,7 +1,7 @@
 import { io, type Socket } from "socket.io-client";
-import { Problem } from "./problem";
-import type { Cancelled, Changed, Hello, Leaving, Ordered, Told } from "./protocol";
-import type { HubApi, Identity } from "./hub_api";
+import { Problem } from "../problem";
+import type { Cancelled, Changed, Hello, Leaving, Ordered, Told } from "../protocol";
+import type { HubApi, Identity } from "./api";
 
 /** How long connecting may take. */
 const CONNECT_MS = 10_000;

@@ -1,7 +1,7 @@
 import * as path from "node:path";
 import * as vscode from "vscode";
-import type { Log } from "./activity_log";
-import { errorText } from "./problem";
+import type { Log } from "./log";
+import { errorText } from "../problem";
 
 /** The URI scheme of the texts from before an edit. */
 const SCHEME = "glovebox-before";
