@@ -61,12 +61,16 @@ class _Pending:
         self,
         order: Order,
         answer: type[Answer],
+        limit: float | None,
         outcome: asyncio.Future[Any],
         printed: Callable[[str], None] | None,
     ) -> None:
         self.id = uuid.uuid4().hex
         self.order = order
         self.answer = answer
+        self.limit = limit
+        #: Runs while the window is connected, and the order does not wait for it.
+        self.timeout: asyncio.Timeout | None = None
         self.outcome = outcome
         self.printed = printed
         #: The window has said that it has it.
@@ -85,6 +89,21 @@ class _Pending:
     def fail(self, error: Exception) -> None:
         if not self.outcome.done():
             self.outcome.set_exception(error)
+
+    def start_timeout(self) -> None:
+        if self.limit is not None:
+            self._reschedule(asyncio.get_running_loop().time() + self.limit)
+
+    def stop_timeout(self) -> None:
+        self._reschedule(None)
+
+    def _reschedule(self, when: float | None) -> None:
+        if self.timeout is not None and not self.timeout.expired():
+            self.timeout.reschedule(when)
+
+    def lose(self, what: str) -> None:
+        words = f"{what} while it carried out an order ({_kind(self.order)})."
+        self.fail(WindowLost(f"{words} Whether it took effect is not known."))
 
 
 class WindowLink:
@@ -121,14 +140,15 @@ class WindowLink:
         printed: Callable[[str], None] | None = None,
     ) -> AnswerT:
         self._check()
-        pending = _Pending(order, answer, asyncio.get_running_loop().create_future(), printed)
+        pending = _Pending(order, answer, limit, asyncio.get_running_loop().create_future(), printed)
         self._orders[pending.id] = pending
         self.given += 1
         try:
-            if self._met:
-                await self._send_reports()
-                await self._send(pending)
-            async with asyncio.timeout(limit):
+            async with asyncio.timeout(None) as pending.timeout:
+                if self._met:
+                    pending.start_timeout()
+                    await self._send_reports()
+                    await self._send(pending)
                 result: AnswerT = await pending.outcome
                 return result
         except TimeoutError:
@@ -181,6 +201,8 @@ class WindowLink:
     def disconnected(self) -> None:
         """There is none any more; orders wait for the next one."""
         self._peer, self._met = None, False
+        for pending in self._orders.values():
+            pending.stop_timeout()
         self._unsent = {**self._unacknowledged, **self._unsent}
         self._unacknowledged = {}
 
@@ -190,17 +212,21 @@ class WindowLink:
         self._met = True
         await self._send_reports()
         for pending in list(self._orders.values()):
+            pending.start_timeout()
             if pending.id in held:
                 pending.taken = True
             elif pending.taken:
-                words = (
-                    f"The VS Code window was reloaded while it carried out an order ({_kind(pending.order)})."
-                )
-                pending.fail(WindowLost(f"{words} Whether it took effect is not known."))
+                pending.lose("The VS Code window was reloaded")
             else:
                 await self._send(pending)
         for order_id in held - self._orders.keys():
             await self._cancel(order_id)
+
+    def fail_taken(self, what: str) -> None:
+        """The window ends: fail the orders that it has, and keep the others until it comes back."""
+        for pending in list(self._orders.values()):
+            if pending.taken:
+                pending.lose(what)
 
     def end(self, kind: type[WindowError], why: str) -> None:
         self._ended = lambda: kind(why)
