@@ -8,7 +8,11 @@ import { EditViewer } from "./activity/edit_viewer";
 import { HubCredentials } from "./hub/credentials";
 import { announceFirstAction } from "./notifications";
 import { OrderDispatcher } from "./hub/dispatcher";
-import { WindowOrderExecutor } from "./orders/executor";
+import { Approvals } from "./approval/approvals";
+import { ApprovalPrompts } from "./approval/prompts";
+import { WorkspaceContext } from "./approval/workspace_context";
+import { Containment } from "./orders/containment";
+import { folders, WindowOrderExecutor } from "./orders/executor";
 import { ReloadState } from "./hub/reload_state";
 import { StatusBar } from "./status_bar";
 import { VsCodeWindow } from "./vscode_window";
@@ -20,7 +24,9 @@ export function activate(context: vscode.ExtensionContext): void {
   const log = vscode.window.createOutputChannel("Glovebox", { log: true });
   const edits = new EditViewer(log);
   const activity = new ActivityLog(log, edits, () => void announceFirstAction());
-  const executor = new WindowOrderExecutor(activity);
+  const choices = new WorkspaceContext(context.workspaceState, new Containment(folders), folders);
+  const approvals = new Approvals(choices);
+  const executor = new WindowOrderExecutor(activity, approvals);
   const statusBar = new StatusBar("glovebox.menu");
   const credentials = new HubCredentials(context.secrets);
   const reloadState = new ReloadState(join(context.globalStorageUri.fsPath, "connected"), workspaceKey());
@@ -31,6 +37,7 @@ export function activate(context: vscode.ExtensionContext): void {
     log,
     edits,
     executor,
+    new ApprovalPrompts(approvals, choices, log),
     statusBar,
     registerCommands(connection, credentials, edits, log),
     window.onChange(() => connection.sendChange()),

@@ -39,6 +39,7 @@ export type FailureCode =
   | "paused"
   | "disconnected"
   | "denied"
+  | "undecided"
   | "no_companion"
   | "unsupported"
   | "failed";
@@ -548,6 +549,7 @@ export const FAILURES: readonly FailureCode[] = [
   "paused",
   "disconnected",
   "denied",
+  "undecided",
   "no_companion",
   "unsupported",
   "failed",

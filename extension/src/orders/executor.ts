@@ -1,11 +1,12 @@
 import * as vscode from "vscode";
 
 import type { ActivityObserver } from "../activity/log";
-import type { OrderExecutor } from "../hub/dispatcher";
+import type { Approvals } from "../approval/approvals";
+import type { OrderExecutor, Report } from "../hub/dispatcher";
 import type { Answer, Order } from "../protocol";
 import { BackgroundProcesses } from "./background_processes";
 import { BackgroundTerminal } from "./background_terminal";
-import { KeyedLock, unlessCancelled } from "./concurrency";
+import { KeyedLock, throwIfCancelled, unlessCancelled } from "./concurrency";
 import { Containment } from "./containment";
 import { Documents } from "./documents";
 import { Files } from "./files";
@@ -45,14 +46,17 @@ export class WindowOrderExecutor implements OrderExecutor, vscode.Disposable {
   private pending = new AbortController();
   private paused = false;
 
-  constructor(private readonly observer: ActivityObserver) {
+  constructor(
+    private readonly observer: ActivityObserver,
+    private readonly approval: Pick<Approvals, "check" | "ended">,
+  ) {
     this.documents = new Documents(this.containment, this.lock, observer);
     // The shells of Windows do not understand agents' commands; those of WSL do, and run on Linux.
     this.capabilities = [...(process.platform === "win32" ? [] : COMMANDS), ...READING, ...CHANGES];
   }
 
   /** Execute an order; rejects with a `Refusal`. */
-  async execute(order: Order, action: string, print: (text: string) => void, signal: AbortSignal): Promise<Answer> {
+  async execute(order: Order, action: string, print: Report, signal: AbortSignal, wait: Report): Promise<Answer> {
     const printAndShow = (text: string): void => {
       this.observer.printed(action, text);
       print(text);
@@ -61,6 +65,8 @@ export class WindowOrderExecutor implements OrderExecutor, vscode.Disposable {
       this.checkAllowed(order);
       this.observer.orderStarted(order, action);
       const either = AbortSignal.any([signal, this.pending.signal]);
+      await this.approval.check(order, action, either, wait);
+      throwIfCancelled(either);
       const answer = await unlessCancelled(this.dispatch(order, printAndShow, either), either, GRACE);
       this.observer.orderEnded(order, action, answer);
       return answer;
@@ -68,6 +74,8 @@ export class WindowOrderExecutor implements OrderExecutor, vscode.Disposable {
       const refusal = toRefusal(error, "path" in order ? order.path : order.kind);
       this.observer.orderRefused(order, action, refusal.message);
       throw refusal;
+    } finally {
+      this.approval.ended(order);
     }
   }
 
@@ -154,7 +162,8 @@ export class WindowOrderExecutor implements OrderExecutor, vscode.Disposable {
   }
 }
 
-function folders(): string[] {
+/** The paths of the workspace's folders. */
+export function folders(): string[] {
   const all = vscode.workspace.workspaceFolders ?? [];
   return all.filter(({ uri }) => uri.scheme === "file").map(({ uri }) => uri.fsPath);
 }
