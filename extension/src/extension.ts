@@ -6,7 +6,7 @@ import { registerCommands } from "./commands";
 import { Connection } from "./hub/connection";
 import { EditViewer } from "./activity/edit_viewer";
 import { HubCredentials } from "./hub/credentials";
-import { announceFirstAction } from "./notifications";
+import { announceFirstAction, askPermission, registerAnswers } from "./notifications";
 import { OrderDispatcher } from "./hub/dispatcher";
 import { WindowOrderExecutor } from "./orders/executor";
 import { ReloadState } from "./hub/reload_state";
@@ -19,8 +19,9 @@ let close: (() => Promise<void>) | undefined;
 export function activate(context: vscode.ExtensionContext): void {
   const log = vscode.window.createOutputChannel("Glovebox", { log: true });
   const edits = new EditViewer(log);
-  const activity = new ActivityLog(log, edits, () => void announceFirstAction());
-  const executor = new WindowOrderExecutor(activity);
+  const activity = new ActivityLog(log, edits, () => void announceFirstAction(executor.stay.agent));
+  const executor: WindowOrderExecutor = new WindowOrderExecutor(activity, askPermission);
+  executor.stay.onChange(() => activity.reset());
   const statusBar = new StatusBar("glovebox.menu");
   const credentials = new HubCredentials(context.secrets);
   const reloadState = new ReloadState(join(context.globalStorageUri.fsPath, "connected"), workspaceKey());
@@ -32,6 +33,7 @@ export function activate(context: vscode.ExtensionContext): void {
     edits,
     executor,
     statusBar,
+    registerAnswers(),
     registerCommands(connection, credentials, edits, log),
     window.onChange(() => connection.sendChange()),
   );

@@ -364,6 +364,10 @@ class WindowLeft(WindowError, code="window_left"):
     """The user of the VS Code window has disconnected it."""
 
 
+class WindowDenied(WindowError, code="window_denied", status=403):
+    """No user of a VS Code window has allowed the agent to work there."""
+
+
 class BadWindowAnswer(WindowError, code="bad_window_answer"):
     """What the VS Code window answers cannot be understood."""
 

@@ -2,7 +2,7 @@ import * as vscode from "vscode";
 
 import { type ActivityObserver, summarizeOrder } from "../activity/log";
 import type { OrderExecutor } from "../hub/dispatcher";
-import type { Answer, Order } from "../protocol";
+import type { Answer, Done, Order } from "../protocol";
 import { BackgroundProcesses } from "./background_processes";
 import { BackgroundTerminal } from "./background_terminal";
 import { KeyedLock, unlessCancelled } from "./concurrency";
@@ -13,6 +13,7 @@ import { PrivateDirectory } from "./private_directory";
 import { Refusal, toRefusal } from "./refusal";
 import { Search } from "./search";
 import { chooseShell } from "./shells";
+import { type AskPermission, Stay } from "./stay";
 import { startDirectory, Terminals } from "./terminals";
 import { Uploads } from "./uploads";
 
@@ -21,8 +22,9 @@ type Kind = Order["kind"];
 const COMMANDS: readonly Kind[] = ["run", "run_apart", "input", "end_session"];
 const READING: readonly Kind[] = ["stat", "read", "list", "glob", "grep"];
 const CHANGES: readonly Kind[] = ["write", "put", "land", "drop", "make_directory", "move", "delete"];
+const STAY: readonly Kind[] = ["arrive", "depart"];
 /** What is allowed in a workspace that the user does not trust. */
-const UNTRUSTED = new Set<Kind>([...READING, "drop", "end_session"]);
+const UNTRUSTED = new Set<Kind>([...READING, ...STAY, "drop", "end_session"]);
 /** How long a cancelled order may take to end, so that its result is known. */
 const GRACE = 1000;
 
@@ -33,7 +35,8 @@ export class WindowOrderExecutor implements OrderExecutor, vscode.Disposable {
   private readonly containment = new Containment(folders);
   private readonly lock = new KeyedLock();
   private readonly scratch = new PrivateDirectory();
-  private readonly terminals = new Terminals(this.containment, this.scratch);
+  readonly stay: Stay;
+  private readonly terminals: Terminals;
   private readonly backgroundTerminal = new BackgroundTerminal(() => this.background.stop());
   private readonly background: BackgroundProcesses = new BackgroundProcesses((text) => {
     this.backgroundTerminal.write(text);
@@ -45,10 +48,15 @@ export class WindowOrderExecutor implements OrderExecutor, vscode.Disposable {
   private pending = new AbortController();
   private paused = false;
 
-  constructor(private readonly observer: ActivityObserver) {
+  constructor(
+    private readonly observer: ActivityObserver,
+    ask: AskPermission,
+  ) {
+    this.stay = new Stay(ask);
+    this.terminals = new Terminals(this.containment, this.scratch, this.stay);
     this.documents = new Documents(this.containment, this.lock, observer);
     // The shells of Windows do not understand agents' commands; those of WSL do, and run on Linux.
-    this.capabilities = [...(process.platform === "win32" ? [] : COMMANDS), ...READING, ...CHANGES];
+    this.capabilities = [...(process.platform === "win32" ? [] : COMMANDS), ...READING, ...CHANGES, ...STAY];
   }
 
   /** Execute an order; rejects with a `Refusal`. */
@@ -86,6 +94,15 @@ export class WindowOrderExecutor implements OrderExecutor, vscode.Disposable {
     this.scratch.dispose();
   }
 
+  /** Close the terminals of an agent whose stay has ended. */
+  private changeStay(ended: boolean): Done {
+    if (ended) {
+      this.background.stop();
+      this.terminals.closeAll();
+    }
+    return { kind: "done" };
+  }
+
   private cancelAll(why: Refusal): void {
     const pending = this.pending;
     this.pending = new AbortController();
@@ -113,7 +130,8 @@ export class WindowOrderExecutor implements OrderExecutor, vscode.Disposable {
         return this.terminals.run(order, print, signal);
       case "run_apart": {
         const cwd = await startDirectory(order.cwd, this.containment);
-        return this.background.run(order.command, { shell: chooseShell(vscode.env.shell), cwd }, print, signal);
+        const place = { shell: chooseShell(vscode.env.shell), cwd, environment: this.stay.environment };
+        return this.background.run(order.command, place, print, signal);
       }
       case "input":
         return this.terminals.input(order);
@@ -144,7 +162,9 @@ export class WindowOrderExecutor implements OrderExecutor, vscode.Disposable {
       case "delete":
         return this.files.delete(order, signal);
       case "arrive":
+        return this.changeStay(await this.stay.arrive(order, signal));
       case "depart":
+        return this.changeStay(this.stay.depart(order));
       case "forward":
         throw new Refusal("unsupported", `This window cannot execute ${order.kind}.`);
     }

@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.websockets import WebSocket
 
-from glovebox.box.executor import Handler, Observer
+from glovebox.box.executor import Call, Handler, Observer, Outcome
 from glovebox.box.fallbacks import refuse
 from glovebox.box.files.actions.content import FileActions
 from glovebox.box.files.actions.paths import PathActions
@@ -31,6 +31,7 @@ from glovebox.protocol.actions import (
     IPythonRunCellAction,
     MCPAction,
 )
+from glovebox.protocol.base import Action
 
 #: How much of earlier contents is kept for one window.
 _HISTORY_BYTES = 64 << 20
@@ -46,6 +47,7 @@ class WindowPlugin(Plugin):
         super().__init__(context)
         self._hands = hands
         self._stats = Stats()
+        self.active = ActiveActions()
         self.terminal = WindowTerminal(
             hands,
             no_change_timeout=context.settings.no_change_timeout_seconds,
@@ -111,7 +113,20 @@ class WindowPlugin(Plugin):
         return {"sessions": len(self.terminal.sessions())}
 
     def observers(self) -> Iterable[Observer]:
-        return (self._stats,)
+        return (self._stats, self.active)
+
+
+class ActiveActions:
+    """Counts the actions that are under way."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def started(self, action: Action[Any], call: Call) -> None:
+        self.count += 1
+
+    def finished(self, outcome: Outcome) -> None:
+        self.count -= 1
 
 
 _INSTEAD = "Use a box of the backend process or docker for that."
