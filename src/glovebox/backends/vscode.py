@@ -52,6 +52,7 @@ _STATES: dict[WindowStatus, State] = {
     "unresponsive": "stopped",
     "paused": "paused",
     "away": "starting",
+    "reloading": "starting",
 }
 #: Why a window cannot be used right now.
 _UNUSABLE: dict[WindowStatus, str] = {
@@ -59,6 +60,7 @@ _UNUSABLE: dict[WindowStatus, str] = {
     "unresponsive": "it is connected, but does not answer: look at it, or reload it",
     "paused": 'its user has paused it: run "Glovebox: Resume Agent" in it',
     "away": "its connection broke, and it may come back: is its machine awake?",
+    "reloading": "it is being reloaded, or was closed: try again in a moment",
 }
 _CONNECT = (
     "Connect one: install the Glovebox extension in VS Code, open the folder to work in, and run "
@@ -309,6 +311,7 @@ def box_info(window: Window, hub: str) -> BoxInfo:
             "status": window.status,
             "vscode": window.vscode_version,
             "agent": window.agent,
+            "trusted": "yes" if window.trusted else "no",
         },
     )
 

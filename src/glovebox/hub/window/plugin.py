@@ -20,6 +20,7 @@ from glovebox.box.terminal.endpoints.sessions import session_endpoints
 from glovebox.errors import UnsupportedAction
 from glovebox.http.endpoints import Endpoint, Reply, Socket
 from glovebox.http.responses import ErrorBody, json_response, refused, to_json
+from glovebox.hub.window.action_reports import ActionReporter
 from glovebox.hub.window.files import WindowFiles
 from glovebox.hub.window.search import WindowSearch
 from glovebox.hub.window.terminal import WindowTerminal
@@ -48,6 +49,7 @@ class WindowPlugin(Plugin):
         self._hands = hands
         self._stats = Stats()
         self.active = ActiveActions()
+        self.reporter = ActionReporter(hands)
         self.terminal = WindowTerminal(
             hands,
             no_change_timeout=context.settings.no_change_timeout_seconds,
@@ -113,7 +115,7 @@ class WindowPlugin(Plugin):
         return {"sessions": len(self.terminal.sessions())}
 
     def observers(self) -> Iterable[Observer]:
-        return (self._stats, self.active)
+        return (self._stats, self.active, self.reporter)
 
 
 class ActiveActions:
