@@ -29,11 +29,10 @@ from glovebox.errors import (
     NoWindow,
     SeveralWindows,
     TransferError,
-    UnsupportedAction,
-    WindowDenied,
     WindowLeft,
     WindowLost,
     WindowPaused,
+    WindowRefused,
 )
 from glovebox.integrations.openhands.microagents import get_microagents_from_selected_repo
 from glovebox.integrations.openhands.repository import initialize_repository
@@ -136,8 +135,9 @@ async def test_commands_and_files_of_a_window(hub: RunningHub, window: OpenedWin
         refused = await box.read("/etc/hostname")
         assert isinstance(refused, ErrorObservation)
         assert refused.error_id == "outside_workspace"
-        with pytest.raises(UnsupportedAction, match="VS Code window has no IPython kernel"):
-            await box.run_ipython("1")
+        missing = await box.run_ipython("1")
+        assert isinstance(missing, ErrorObservation)
+        assert missing.error_id == "no_companion"
         assert await box.vscode_url() is None
 
 
@@ -239,7 +239,7 @@ async def test_the_users_of_several_windows_choose_for_an_agent_with_a_name(
         return True
 
     with connected_window(hub, tmp_path / "other") as second:
-        with pytest.raises(WindowDenied, match="My agent was not allowed"):
+        with pytest.raises(WindowRefused, match="My agent was not allowed"):
             await runtime(hub, BoxSpec(agent="My agent")).connect()
         second.window.hands.answer = allow
         async with runtime(hub, BoxSpec(agent="My agent")) as box:

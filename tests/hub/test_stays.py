@@ -121,7 +121,7 @@ def test_the_user_decides_about_the_next_agent_while_the_earlier_one_works(
     wait_until((window.window.hands.folders[0] / "begun").exists, what="a command that runs")
     answers(window, False)
     refused = arrive(hub, "next", window)
-    assert (refused.status_code, refused.headers["X-Glovebox-Error"]) == (403, "window_denied")
+    assert (refused.status_code, refused.headers["X-Glovebox-Error"]) == (403, "window_refused")
     assert [one["stay"] for one in hub.windows(id=window.id)] == ["working"]
     assert not running.done()
     answers(window, True)
@@ -190,7 +190,7 @@ def test_if_everybody_denies_it_that_is_told(hub: RunningHub, window: OpenedWind
         answers(window, False)
         answers(second, False)
         refused = arrive(hub, "stay", window, second, ask=True)
-        assert (refused.status_code, refused.headers["X-Glovebox-Error"]) == (403, "window_denied")
+        assert (refused.status_code, refused.headers["X-Glovebox-Error"]) == (403, "window_refused")
         assert refused.json()["detail"].startswith("OpenHands was not allowed to work in a VS Code window. ")
         assert "project: The user does not allow it.; second: The user" in refused.json()["detail"]
 
@@ -200,7 +200,7 @@ def test_if_nobody_answers_in_time_that_is_told_and_the_question_is_withdrawn(
 ) -> None:
     hesitates(window)
     refused = arrive(hub, "stay", window, ask=True, seconds=0.2)
-    assert (refused.status_code, refused.headers["X-Glovebox-Error"]) == (403, "window_denied")
+    assert (refused.status_code, refused.headers["X-Glovebox-Error"]) == (403, "window_refused")
     assert "Nobody answered within 0.2 s whether OpenHands may work" in refused.json()["detail"]
     wait_until(lambda: bool(window.window.cancelled), what="the question to be withdrawn")
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from glovebox.protocol import window as say
 from tests.hub.window_bash import Terminals
+from tests.hub.window_companion import WindowCompanion
 
 Printed = Callable[[str], None]
 
@@ -34,6 +35,8 @@ class WindowHands:
         #: Files with unsaved changes, and what their editors show.
         self.unsaved: dict[str, bytes] = {}
         self.terminals = Terminals()
+        #: The companion box, if there is one.
+        self.companion: WindowCompanion | None = None
         self._uploads: dict[str, bytes] = {}
         #: The stay of an agent, and what the user answers to the question about the next.
         self.stay: say.Arrive | None = None
@@ -58,6 +61,11 @@ class WindowHands:
                     return say.Done()
                 case say.Arrive() | say.Depart():
                     return await self._change_stay(order)
+                case say.Forward():
+                    self._check_trust()
+                    return await self._companion().forward(order)
+                case say.FetchBody():
+                    return await self._companion().fetch(order)
                 case _:
                     return self._file(order)
         except FileNotFoundError as error:
@@ -80,6 +88,11 @@ class WindowHands:
         self.stay = order if isinstance(order, say.Arrive) else None
         self.terminals = Terminals(self.stay.env if self.stay else {})
         return say.Done()
+
+    def _companion(self) -> WindowCompanion:
+        if self.companion is None:
+            raise No("no_companion", "There is no glovebox here: install it.")
+        return self.companion
 
     async def _run(self, order: say.Run, printed: Printed) -> say.Answer:
         self._check_trust()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from glovebox import BoxSpec, SyncRuntime
-from glovebox.errors import WindowDenied
+from glovebox.errors import WindowRefused
 from tests.support.running import wait_until
 from tests.vscode.harness.workstation import Window, Workstation
 
@@ -65,5 +65,5 @@ def test_the_users_of_several_windows_are_asked_and_one_question_is_enough(works
         for window in (one, two):
             window.bring_to_front()
             window.press_link(QUESTION, "Deny")
-        with pytest.raises(WindowDenied, match="OpenHands was not allowed to work in a VS Code window"):
+        with pytest.raises(WindowRefused, match="OpenHands was not allowed to work in a VS Code window"):
             denied.result(120)

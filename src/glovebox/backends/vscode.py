@@ -160,7 +160,7 @@ class VSCodeBackend:
             NoHub: no hub answers.
             NoWindow: no window fits, or it cannot be used right now.
             SeveralWindows: more than one does, and the agent has no name.
-            WindowDenied: the users said no, or did not answer within the spec's `start_limit`.
+            WindowRefused: the users said no, or did not answer within the spec's `start_limit`.
             NotSupported: a field cannot be chosen for a window.
             BadSpec: the name of a variable is not valid.
         """

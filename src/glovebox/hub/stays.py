@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from glovebox.errors import WindowDenied, WindowError
+from glovebox.errors import GloveboxError, WindowError, WindowRefused
 from glovebox.http.requests import InvalidParameter
 from glovebox.hub.window_client import LIMIT, OrderRefused
 from glovebox.protocol.window import Arrival, Arrive, Arrived, Depart, Departure, Done
@@ -58,7 +58,7 @@ class Stays:
         Raises:
             InvalidParameter: what it says of itself cannot be.
             NoSuchWindow: there is no window of that id.
-            WindowDenied: the users said no, or nothing.
+            WindowRefused: the users said no, or nothing.
             WindowError: the window cannot be asked.
         """
         _check(said)
@@ -71,7 +71,7 @@ class Stays:
             async with asyncio.timeout(said.seconds if ask else None):
                 window = await self._first_to_allow(windows, Stay(said), ask=ask)
         except TimeoutError:
-            raise WindowDenied(_unanswered(said, windows)) from None
+            raise WindowRefused(_unanswered(said, windows)) from None
         return Arrived(window=self._windows.described(window), fresh=True)
 
     async def depart(self, window_id: str, said: Departure) -> None:
@@ -151,13 +151,13 @@ async def _tell(link: WindowLink, order: Arrive | Depart) -> None:
         log.info("The VS Code window %r was not told: %s", link.window.name, error)
 
 
-def _refusal(stay: Stay, errors: Mapping[OpenWindow, BaseException | None]) -> WindowError:
+def _refusal(stay: Stay, errors: Mapping[OpenWindow, BaseException | None]) -> GloveboxError:
     """Why no window can be used."""
     (first, *others) = errors.values()
     if not others and isinstance(first, WindowError):
         return first
     reasons = "; ".join(f"{window.entry.registration.name}: {error}" for window, error in errors.items())
-    return WindowDenied(f"{stay.agent} was not allowed to work in a VS Code window. {reasons}")
+    return WindowRefused(f"{stay.agent} was not allowed to work in a VS Code window. {reasons}")
 
 
 def _unanswered(said: Arrival, windows: list[OpenWindow]) -> str:
