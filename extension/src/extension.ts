@@ -8,7 +8,7 @@ import { Forwarder } from "./companion/forward";
 import { CompanionProcess, type CompanionPlace } from "./companion/process";
 import { Connection, type ConnectionState } from "./hub/connection";
 import { HubCredentials } from "./hub/credentials";
-import { announceFirstAction } from "./notifications";
+import { announceFirstAction, askPermission, registerAnswers } from "./notifications";
 import { OrderDispatcher } from "./hub/dispatcher";
 import { Approvals } from "./approval/approvals";
 import { ApprovalPrompts } from "./approval/prompts";
@@ -27,9 +27,16 @@ export function activate(context: vscode.ExtensionContext): void {
   const choices = new WorkspaceContext(context.workspaceState, new Containment(folders), folders);
   const approvals = new Approvals(choices);
   const views = new AgentViews(approvals, log);
-  const activity = new ActivityLog(log, views.activity, () => void announceFirstAction());
+  const activity = new ActivityLog(log, views.activity, () => void announceFirstAction(executor.stay.agent));
   const companion = new CompanionProcess(companionPlace, (line) => log.info(line));
-  const executor = new WindowOrderExecutor(activity, views.recorder, approvals, new Forwarder(companion));
+  const executor: WindowOrderExecutor = new WindowOrderExecutor(
+    activity,
+    views.recorder,
+    approvals,
+    new Forwarder(companion),
+    askPermission,
+  );
+  executor.stay.onChange(() => activity.reset());
   const statusBar = new StatusBar("glovebox.menu");
   const credentials = new HubCredentials(context.secrets);
   const reloadState = new ReloadState(join(context.globalStorageUri.fsPath, "connected"), workspaceKey());
@@ -53,6 +60,7 @@ export function activate(context: vscode.ExtensionContext): void {
     executor,
     new ApprovalPrompts(approvals, choices, log),
     statusBar,
+    registerAnswers(),
     registerCommands(connection, credentials, log, { ...views.commands, stop: () => executor.stop() }),
     window.onChange(() => connection.sendChange()),
   );

@@ -192,6 +192,13 @@ class WindowPage:
         toast.get_by_role("button", name=button, exact=True).first.click()
 
     @in_browser_thread
+    def press_link(self, message: str, link: str) -> None:
+        """Press a link in the message of a notification."""
+        toast = self._page.locator(TOAST, has_text=message).first
+        toast.wait_for()
+        toast.locator(".notification-list-item-message a", has_text=link).first.click()
+
+    @in_browser_thread
     def tidy(self) -> None:
         """Close notifications and menus."""
         page = self._page
