@@ -2,7 +2,7 @@ import * as vscode from "vscode";
 import type { Connection, ConnectionState } from "./hub/connection";
 import type { EditViewer } from "./activity/edit_viewer";
 import type { HubCredentials } from "./hub/credentials";
-import { showProblem } from "./notifications";
+import { explainRestrictedMode, MANAGE_TRUST, showProblem } from "./notifications";
 import { toProblem } from "./problem";
 
 /** Register the user's commands; problems in them are shown. */
@@ -13,7 +13,12 @@ export function registerCommands(
   log: vscode.LogOutputChannel,
 ): vscode.Disposable {
   const commands: Record<string, () => unknown> = {
-    connect: () => connection.connect(),
+    connect: () => {
+      connection.connect();
+      if (!vscode.workspace.isTrusted) {
+        void explainRestrictedMode();
+      }
+    },
     disconnect: () => connection.disconnect(),
     pause: () => {
       if (connection.active) {
@@ -53,6 +58,7 @@ interface MenuItem extends vscode.QuickPickItem {
 const CONNECT: MenuItem = { label: "$(plug) Connect", command: "glovebox.connect" };
 const DISCONNECT: MenuItem = { label: "$(debug-disconnect) Disconnect", command: "glovebox.disconnect" };
 const PAUSE: MenuItem = { label: "$(debug-pause) Pause Agent", command: "glovebox.pause" };
+const TRUST: MenuItem = { label: "$(shield) Manage Workspace Trust", command: MANAGE_TRUST };
 const RESUME: MenuItem = { label: "$(debug-start) Resume Agent", command: "glovebox.resume" };
 const ALWAYS: MenuItem[] = [
   { label: "$(diff) Show Last Edit", command: "glovebox.showLastEdit" },
@@ -63,7 +69,8 @@ const ALWAYS: MenuItem[] = [
 
 /** The menu of the status bar: the commands that make sense in a state. */
 async function showMenu(state: ConnectionState): Promise<void> {
-  const chosen = await vscode.window.showQuickPick([...menuItems(state), ...ALWAYS], {
+  const trust = vscode.workspace.isTrusted ? [] : [TRUST];
+  const chosen = await vscode.window.showQuickPick([...menuItems(state), ...trust, ...ALWAYS], {
     title: "Glovebox",
     placeHolder: placeHolder(state),
   });

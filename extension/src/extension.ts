@@ -6,7 +6,7 @@ import { registerCommands } from "./commands";
 import { Connection } from "./hub/connection";
 import { EditViewer } from "./activity/edit_viewer";
 import { HubCredentials } from "./hub/credentials";
-import { announceFirstAction } from "./notifications";
+import { announceFirstAction, RefusalNotices } from "./notifications";
 import { OrderDispatcher } from "./hub/dispatcher";
 import { WindowOrderExecutor } from "./orders/executor";
 import { ReloadState } from "./hub/reload_state";
@@ -24,8 +24,17 @@ export function activate(context: vscode.ExtensionContext): void {
   const statusBar = new StatusBar("glovebox.menu");
   const credentials = new HubCredentials(context.secrets);
   const reloadState = new ReloadState(join(context.globalStorageUri.fsPath, "connected"), workspaceKey());
-  const dispatcher = new OrderDispatcher(executor, log, (count) => (statusBar.busy = count));
-  const window = new VsCodeWindow(context, log, credentials, executor, reloadState, statusBar, activity);
+  const refusals = new RefusalNotices();
+  const dispatcher = new OrderDispatcher(
+    executor,
+    log,
+    (count) => (statusBar.busy = count),
+    (order, code) => void refusals.show(order, code),
+  );
+  const window = new VsCodeWindow(context, log, credentials, executor, reloadState, statusBar, () => {
+    activity.reset();
+    refusals.reset();
+  });
   const connection = new Connection(window, dispatcher);
   context.subscriptions.push(
     log,

@@ -25,11 +25,12 @@ export class OrderDispatcher {
   readonly #running = new Map<string, AbortController>();
   #paused = false;
 
-  /** `onBusy` is called with the number of orders that are running. */
+  /** `onBusy` is called with the number of orders that are running, `onFailed` with each that fails. */
   constructor(
     private readonly executor: OrderExecutor,
     private readonly log: Log,
     private readonly onBusy: (count: number) => void = () => undefined,
+    private readonly onFailed: (order: Order, code: FailureCode) => void = () => undefined,
   ) {}
 
   get outbox(): Outbox {
@@ -111,6 +112,7 @@ export class OrderDispatcher {
       outbox.succeed(id, await this.executor.execute(order, action, (text) => outbox.addOutput(id, text), signal));
     } catch (error) {
       outbox.fail(id, failureCode(error), errorText(error));
+      this.onFailed(order, failureCode(error));
       if (failureCode(error) === "failed") {
         this.log.warn(`${order.kind} failed: ${errorText(error)}`);
       }

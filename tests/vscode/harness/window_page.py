@@ -77,13 +77,9 @@ class WindowPage:
                 self._page.reload()
         self._page.locator(shows).first.wait_for(timeout=1000 * PATIENCE)
 
-    def trust(self) -> None:
-        """Trust the authors of the files in the folder."""
-        self.command("Workspaces: Manage Workspace Trust")
-        self._press_trust()
-
     @in_browser_thread
-    def _press_trust(self) -> None:
+    def press_trust(self) -> None:
+        """Trust the authors of the files in the folder, in the editor for that."""
         editor = self._page.locator(".workspace-trust-editor")
         editor.get_by_role("button", name="Trust", exact=True).click()
         editor.locator(".workspace-trust-trusted").first.wait_for()
