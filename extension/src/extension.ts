@@ -11,6 +11,7 @@ import { OrderDispatcher } from "./hub/dispatcher";
 import { WindowOrderExecutor } from "./orders/executor";
 import { ReloadState } from "./hub/reload_state";
 import { StatusBar } from "./status_bar";
+import { registerTools } from "./tools/language_model_tools";
 import { VsCodeWindow } from "./vscode_window";
 
 let close: (() => Promise<void>) | undefined;
@@ -43,6 +44,7 @@ export function activate(context: vscode.ExtensionContext): void {
     statusBar,
     registerCommands(connection, credentials, edits, log),
     window.onChange(() => connection.sendChange()),
+    registerTools((order, print, signal) => executor.execute(order, "", print, signal)),
   );
   close = () => window.close(connection);
   void window.takeIdentity().then((identity) => {
