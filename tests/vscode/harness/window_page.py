@@ -188,6 +188,18 @@ class WindowPage:
         toast.get_by_role("button", name=button, exact=True).first.click()
 
     @in_browser_thread
+    def allow_tool(self, is_done: Callable[[], bool]) -> None:
+        """Confirm the dialog that VS Code shows before it calls a tool, unless the call is done without."""
+        allow = self._page.locator(".monaco-dialog-box").get_by_role("button", name="Yes")
+        deadline = time.monotonic() + PATIENCE
+        while not is_done() and time.monotonic() < deadline:
+            try:
+                allow.first.click(timeout=1000)
+                return
+            except Error:
+                continue
+
+    @in_browser_thread
     def tidy(self) -> None:
         """Close notifications and menus."""
         page = self._page
