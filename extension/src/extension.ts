@@ -2,11 +2,11 @@ import { hostname } from "node:os";
 import { join } from "node:path";
 import * as vscode from "vscode";
 import { ActivityLog } from "./activity/log";
+import { AgentViews } from "./activity/views";
 import { registerCommands } from "./commands";
 import { Forwarder } from "./companion/forward";
 import { CompanionProcess, type CompanionPlace } from "./companion/process";
-import { Connection } from "./hub/connection";
-import { EditViewer } from "./activity/edit_viewer";
+import { Connection, type ConnectionState } from "./hub/connection";
 import { HubCredentials } from "./hub/credentials";
 import { announceFirstAction, RefusalNotices } from "./notifications";
 import { OrderDispatcher } from "./hub/dispatcher";
@@ -16,15 +16,17 @@ import { StatusBar } from "./status_bar";
 import { registerTools } from "./tools/language_model_tools";
 import { VsCodeWindow } from "./vscode_window";
 
+const NO_APPROVALS = { pending: [], onDidChange: () => ({ dispose: () => undefined }) };
+
 let close: (() => Promise<void>) | undefined;
 
 /** Create the parts. Nothing is sent, unless the window was connected before a reload. */
 export function activate(context: vscode.ExtensionContext): void {
   const log = vscode.window.createOutputChannel("Glovebox", { log: true });
-  const edits = new EditViewer(log);
-  const activity = new ActivityLog(log, edits, () => void announceFirstAction());
+  const views = new AgentViews(NO_APPROVALS, log);
+  const activity = new ActivityLog(log, views.activity, () => void announceFirstAction());
   const companion = new CompanionProcess(companionPlace, (line) => log.info(line));
-  const executor = new WindowOrderExecutor(activity, new Forwarder(companion));
+  const executor = new WindowOrderExecutor(activity, views.recorder, new Forwarder(companion));
   const statusBar = new StatusBar("glovebox.menu");
   const credentials = new HubCredentials(context.secrets);
   const reloadState = new ReloadState(join(context.globalStorageUri.fsPath, "connected"), workspaceKey());
@@ -33,19 +35,26 @@ export function activate(context: vscode.ExtensionContext): void {
     executor,
     log,
     (count) => (statusBar.busy = count),
+    (report) => views.activity.report(report),
     (order, code) => void refusals.show(order, code),
   );
-  const window = new VsCodeWindow(context, log, credentials, executor, reloadState, statusBar, () => {
+  const indicator = {
+    set state(state: ConnectionState) {
+      statusBar.state = state;
+      views.state = state;
+    },
+  };
+  const window = new VsCodeWindow(context, log, credentials, executor, reloadState, indicator, () => {
     activity.reset();
     refusals.reset();
   });
   const connection = new Connection(window, dispatcher);
   context.subscriptions.push(
     log,
-    edits,
+    views,
     executor,
     statusBar,
-    registerCommands(connection, credentials, edits, log),
+    registerCommands(connection, credentials, log, { ...views.commands, stop: () => executor.stop() }),
     window.onChange(() => connection.sendChange()),
     registerTools((order, print, signal) => executor.execute(order, "", print, signal)),
   );

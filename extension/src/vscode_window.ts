@@ -9,7 +9,6 @@ import { syncWithMainThread } from "./orders/open_documents";
 import { errorText } from "./problem";
 import type { Folder, Registration, WindowStatus } from "./protocol";
 import type { HubIdentity, ReloadState } from "./hub/reload_state";
-import type { StatusBar } from "./status_bar";
 
 /** Identifies this window until it is reloaded. */
 const INSTANCE = randomUUID();
@@ -26,7 +25,7 @@ export class VsCodeWindow implements HostWindow {
     private readonly credentials: HubCredentials,
     private readonly executor: { readonly capabilities: string[] },
     private readonly reloadState: ReloadState,
-    private readonly statusBar: StatusBar,
+    private readonly indicator: { state: ConnectionState },
     /** Called when the notices of a connection are to be shown anew. */
     private readonly resetNotices: () => void,
   ) {}
@@ -86,7 +85,7 @@ export class VsCodeWindow implements HostWindow {
   }
 
   showState(state: ConnectionState): void {
-    this.statusBar.state = state;
+    this.indicator.state = state;
     void vscode.commands.executeCommand("setContext", "glovebox.paused", state.name === "paused");
     if (state.name === "connected") {
       this.log.info(`Connected to the hub at ${state.url} as ${state.id}.`);

@@ -1,6 +1,7 @@
 import * as vscode from "vscode";
 
 import type { ActivityObserver } from "../activity/log";
+import type { ChangeRecorder } from "../changes/recorder";
 import type { Forwarder } from "../companion/forward";
 import type { OrderExecutor } from "../hub/dispatcher";
 import type { Answer, Order } from "../protocol";
@@ -33,7 +34,6 @@ export class WindowOrderExecutor implements OrderExecutor, vscode.Disposable {
   /** The kinds of orders that this window can execute. */
   readonly capabilities: string[];
   private readonly containment = new Containment(folders);
-  private readonly lock = new KeyedLock();
   private readonly scratch = new PrivateDirectory();
   private readonly terminals = new Terminals(this.containment, this.scratch);
   private readonly backgroundTerminal = new BackgroundTerminal(() => this.background.stop());
@@ -41,17 +41,22 @@ export class WindowOrderExecutor implements OrderExecutor, vscode.Disposable {
     this.backgroundTerminal.write(text);
   });
   private readonly documents: Documents;
-  private readonly files = new Files(this.containment, this.lock);
-  private readonly uploads = new Uploads(this.containment, this.lock, this.scratch);
+  private readonly files: Files;
+  private readonly uploads: Uploads;
   private readonly search = new Search(this.containment);
   private pending = new AbortController();
+  private stopping = new AbortController();
   private paused = false;
 
   constructor(
     private readonly observer: ActivityObserver,
+    changes: ChangeRecorder,
     private readonly companion: Forwarder,
   ) {
-    this.documents = new Documents(this.containment, this.lock, observer);
+    const lock = new KeyedLock();
+    this.documents = new Documents(this.containment, lock, changes);
+    this.files = new Files(this.containment, lock, changes);
+    this.uploads = new Uploads(this.containment, lock, this.scratch, changes);
     // The shells of Windows do not understand agents' commands; those of WSL do, and run on Linux.
     const commands = process.platform === "win32" ? [] : COMMANDS;
     this.capabilities = [...commands, ...READING, ...CHANGES, ...COMPANION];
@@ -66,7 +71,8 @@ export class WindowOrderExecutor implements OrderExecutor, vscode.Disposable {
     try {
       this.checkAllowed(order);
       this.observer.orderStarted(order, action);
-      const either = AbortSignal.any([signal, this.pending.signal]);
+      const isCommand = order.kind === "run" || order.kind === "run_apart";
+      const either = AbortSignal.any([signal, this.pending.signal, ...(isCommand ? [] : [this.stopping.signal])]);
       const answer = await unlessCancelled(this.dispatch(order, printAndShow, either), either, GRACE);
       this.observer.orderEnded(order, action, answer);
       return answer;
@@ -85,6 +91,15 @@ export class WindowOrderExecutor implements OrderExecutor, vscode.Disposable {
 
   resume(): void {
     this.paused = false;
+  }
+
+  /** Interrupt running commands, which then end by themselves, and cancel all other running orders. */
+  stop(): void {
+    const stopping = this.stopping;
+    this.stopping = new AbortController();
+    stopping.abort(new Refusal("denied", "The user of the window has stopped this action."));
+    this.background.stop();
+    this.terminals.interrupt();
   }
 
   dispose(): void {
