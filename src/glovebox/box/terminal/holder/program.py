@@ -26,22 +26,6 @@ _F_SETPIPE_SZ = 1031
 _WRITE_SIZE = 65_536
 _END_OF_INPUT = b"\x04"
 _LOGS = ("out", "err")
-#: The limit on descriptors for programs, if this process has raised its own.
-_inherited: tuple[int, int] | None = None
-
-
-def raise_limit() -> None:
-    """Raise this process's limit on descriptors: every program takes some of them."""
-    global _inherited
-    import resource
-
-    if _inherited is None:
-        _inherited = soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        try:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-        except (OSError, ValueError):  # more than the system can count
-            pass
-        control_mode.in_child = lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 class OutputPipe:
@@ -259,28 +243,25 @@ def _spawn_quickly(order: program_wire.ProgramOrder, streams: tuple[int, int, in
 
     Returns 0 if it could not be started; the reason is found out the slow way.
     """
-    import resource
-
     words = [os.fsencode(word) for word in order.arguments]
-    path = os.fsencode(order.environment.get("PATH", os.defpath)).split(b":")
-    places = [words[0]] if b"/" in words[0] else [os.path.join(one, words[0]) for one in path]
+    path = os.fsencode(order.environment.get("PATH", os.defpath))
+    places = tuple(control_mode.places(words[0], path))
     variables = [os.fsencode(f"{name}={value}") for name, value in order.environment.items()]
     problem, report = os.pipe()
-    own = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, _inherited or own)  # which the child has as well
+    start: Callable[..., int] = fork_exec
     try:
-        start: Callable[..., int] = fork_exec
-        child = start(
-            words, tuple(places), False, (), os.fsencode(order.cwd), variables,
-            streams[0], -1, -1, streams[1], -1, streams[2], problem, report,
-            True, True, -1, None, None, None, -1, None, True,
+        child = control_mode.with_own_limit(
+            lambda: start(
+                words, places, False, (), os.fsencode(order.cwd), variables,
+                streams[0], -1, -1, streams[1], -1, streams[2], problem, report,
+                True, True, -1, None, None, None, -1, None, True,
+            )
         )  # fmt: skip
     except (OSError, TypeError):  # no process to be had, or a Python that has another such function
         os.close(problem)
         return 0
     finally:
         os.close(report)
-        resource.setrlimit(resource.RLIMIT_NOFILE, own)
     failed = os.read(problem, 1)  # it is closed when the program starts
     os.close(problem)
     if failed:
