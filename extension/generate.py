@@ -30,7 +30,7 @@ ALIASES = {
     "Told": window.Told,
 }
 #: What a hub writes: with every field, also those that have a default.
-FROM_HUB = (window.Registered, window.Window, window.Ordered, window.Cancelled)
+FROM_HUB = (window.Registered, window.Window, window.Ordered, window.Cancelled, window.ActionReport)
 PLAIN = {
     str: "string",
     int: "number",
@@ -68,6 +68,8 @@ def spelled(hint: object, *, but: str = "") -> str:
         return " | ".join(spelled(part) for part in parts(hint))
     if origin is list:
         return f"{spelled(parts(hint)[0])}[]"
+    if origin is dict:
+        return f"Record<{', '.join(map(spelled, parts(hint)))}>"
     assert isinstance(hint, type), hint
     return PLAIN.get(hint) or hint.__name__
 
@@ -153,6 +155,10 @@ def written() -> str:
     kinds = [order.__struct_config__.tag for order in orders]
     blocks.append(choices("Every kind of order.", "ORDERS", 'Order["kind"]', kinds))
     blocks.append(choices("Every reason there is.", "FAILURES", "FailureCode", parts(window.FailureCode)))
+    actions = choices(said["", "COMPANION_ACTIONS"], "COMPANION_ACTIONS", "string", window.COMPANION_ACTIONS)
+    blocks.append(f'{actions}export const ACTIONS_PATH = "{window.ACTIONS_PATH}";\n')
+    paths = [f"{method} {path}" for method, path in window.FORWARDED_PATHS]
+    blocks.append(choices(said["", "FORWARDED_PATHS"], "FORWARDED_PATHS", "string", paths))
     return "\n".join(blocks)
 
 

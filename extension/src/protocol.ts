@@ -7,13 +7,15 @@ export const PIECE = 1048576;
 /**
  * `waiting`: it registered and has not connected yet. `unresponsive`: it is connected, but its main thread
  * does not answer. `paused`: its user has paused it. `away`: the connection broke, and may come back.
+ * `reloading`: it said that it closes, and may come back.
  */
 export type WindowStatus =
   | "waiting"
   | "connected"
   | "unresponsive"
   | "paused"
-  | "away";
+  | "away"
+  | "reloading";
 
 export type Kind =
   | "file"
@@ -38,6 +40,8 @@ export type FailureCode =
   | "bad_pattern"
   | "paused"
   | "disconnected"
+  | "denied"
+  | "no_companion"
   | "unsupported"
   | "failed";
 
@@ -57,7 +61,11 @@ export type Order =
   | Grep
   | MakeDirectory
   | Move
-  | Delete;
+  | Delete
+  | Arrive
+  | Depart
+  | Forward
+  | FetchBody;
 
 export type Answer =
   | Done
@@ -67,10 +75,13 @@ export type Answer =
   | Written
   | Entries
   | Found
-  | Lines;
+  | Lines
+  | Forwarded
+  | BodyPiece;
 
 export type Told =
   | Printed
+  | Waiting
   | Succeeded
   | Failed;
 
@@ -241,6 +252,25 @@ export interface Lines {
   incomplete?: boolean;
 }
 
+/** The response of the companion box. */
+export interface Forwarded {
+  kind: "forwarded";
+  status: number;
+  headers: Record<string, string>;
+  /** All of it, or its beginning. */
+  body?: Uint8Array;
+  /** What the rest is fetched by; empty if there is none. */
+  stream?: string;
+}
+
+/** A piece of a response's body. */
+export interface BodyPiece {
+  kind: "body_piece";
+  data: Uint8Array;
+  /** There is nothing after it. */
+  last: boolean;
+}
+
 /**
  * Run a command in the terminal of a session, opened if there is none; its output is reported.
  *
@@ -373,15 +403,69 @@ export interface Delete {
   recursive: boolean;
 }
 
+/** An agent begins to work in the window. */
+export interface Arrive {
+  kind: "arrive";
+  /** The name that the user sees, such as "OpenHands". */
+  agent: string;
+  /** Ask the user for permission first; a refusal has the code `denied`. */
+  ask: boolean;
+}
+
+/** The agent's work has ended: close its terminals, and stop its companion box. */
+export interface Depart {
+  kind: "depart";
+}
+
+/**
+ * Send an HTTP request to the companion box, which the window starts on first need.
+ *
+ * The window refuses what is not in `FORWARDED_PATHS` and `COMPANION_ACTIONS`.
+ */
+export interface Forward {
+  kind: "forward";
+  method: string;
+  /** With its query. */
+  path: string;
+  headers: Record<string, string>;
+  body: Uint8Array;
+}
+
+/** Wait for the next piece of a response's body. Cancelling it ends the request. */
+export interface FetchBody {
+  kind: "fetch_body";
+  stream: string;
+  /** End the request instead. */
+  close: boolean;
+}
+
 /** An order on its way (event `order`); acknowledged when the window has it. */
 export interface Ordered {
   id: string;
   order: Order;
+  /** The id of the agent's action that it is a part of; empty for none. */
+  action: string;
 }
 
 /** An order is not waited for any more (event `cancel`). A command in a terminal goes on. */
 export interface Cancelled {
   id: string;
+}
+
+/** An action of an agent has started or ended (event `action`), for the window to show it. */
+export interface ActionReport {
+  id: string;
+  /** The kind of action: `run`, `edit`, `run_ipython` … */
+  kind: string;
+  /** The command, the path or the address, in one line. */
+  summary: string;
+  agent: string;
+  state: "started" | "succeeded" | "failed";
+  /** Of a command that has ended. */
+  exit_code: number | null;
+  seconds: number;
+  /** Why it failed. */
+  message: string;
 }
 
 /** A command has printed something: as the terminal got it, control sequences included. */
@@ -390,6 +474,15 @@ export interface Printed {
   id: string;
   number: number;
   text: string;
+}
+
+/** The order waits for the user's decision; its time limit does not run meanwhile. */
+export interface Waiting {
+  kind: "waiting";
+  id: string;
+  number: number;
+  /** What the user is asked, in one line; empty when the decision was made. */
+  question: string;
 }
 
 /** It worked. This is the last report. */
@@ -409,9 +502,14 @@ export interface Failed {
   message: string;
 }
 
-/** The user ends the connection (event `leaving`). */
+/** The window ends the connection (event `leaving`). */
 export interface Leaving {
   reason: string;
+  /**
+   * False if its user has disconnected it. True if it closes: when it is reloaded, it comes back with its
+   * secret, and VS Code does not say whether that is so.
+   */
+  returns?: boolean;
 }
 
 /** What answers each kind of order. */
@@ -432,6 +530,10 @@ export interface AnswerTo {
   make_directory: Done;
   move: Done;
   delete: Done;
+  arrive: Done;
+  depart: Done;
+  forward: Forwarded;
+  fetch_body: BodyPiece;
 }
 
 /** Every kind of order. */
@@ -452,6 +554,10 @@ export const ORDERS: readonly Order["kind"][] = [
   "make_directory",
   "move",
   "delete",
+  "arrive",
+  "depart",
+  "forward",
+  "fetch_body",
 ];
 
 /** Every reason there is. */
@@ -472,6 +578,49 @@ export const FAILURES: readonly FailureCode[] = [
   "bad_pattern",
   "paused",
   "disconnected",
+  "denied",
+  "no_companion",
   "unsupported",
   "failed",
+];
+
+/** Actions that the companion box carries out, and the path that they are posted to. */
+export const COMPANION_ACTIONS: readonly string[] = [
+  "run_ipython",
+  "browse",
+  "browse_interactive",
+  "call_tool_mcp",
+];
+export const ACTIONS_PATH = "/execute_action_stream";
+
+/** What else may be forwarded to the companion box: nothing of its shell, processes and files. */
+export const FORWARDED_PATHS: readonly string[] = [
+  "GET /kernels",
+  "POST /kernels",
+  "GET /kernels/{name}",
+  "DELETE /kernels/{name}",
+  "POST /kernels/{name}/interrupt",
+  "POST /kernels/{name}/restart",
+  "GET /kernels/{name}/cells/{id}",
+  "GET /kernelspecs",
+  "GET /browser",
+  "GET /browser/screenshot",
+  "GET /browser/screencast",
+  "POST /update_mcp_server",
+  "GET /mcp/servers",
+  "PUT /mcp/servers",
+  "GET /mcp/servers/{name}",
+  "POST /mcp/servers/{name}/restart",
+  "GET /mcp/servers/{name}/log",
+  "PUT /mcp/profiles/{name}",
+  "DELETE /mcp/profiles",
+  "GET /sse",
+  "POST /messages/",
+  "GET /mcp/sse",
+  "POST /mcp/messages/",
+  "GET /mcp",
+  "POST /mcp",
+  "DELETE /mcp",
+  "GET /metrics",
+  "GET /metrics/system",
 ];

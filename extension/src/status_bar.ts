@@ -1,5 +1,5 @@
 import * as vscode from "vscode";
-import type { ConnectionState } from "./connection";
+import type { ConnectionState } from "./hub/connection";
 
 interface Appearance {
   icon: string;

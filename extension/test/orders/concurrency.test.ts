@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { summarizeOrder } from "../../src/activity_log";
+import { summarizeOrder } from "../../src/activity/log";
 import { KeyedLock, unlessCancelled } from "../../src/orders/concurrency";
 import { Refusal, toRefusal } from "../../src/orders/refusal";
 

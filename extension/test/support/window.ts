@@ -1,22 +1,25 @@
-import type { Log } from "../../src/activity_log";
-import { Connection, type ConnectionState, type HostWindow } from "../../src/connection";
-import type { Hub } from "../../src/hub_file";
-import { OrderDispatcher, type OrderExecutor } from "../../src/order_dispatcher";
+import type { Log } from "../../src/activity/log";
+import { Connection, type ConnectionState, type HostWindow } from "../../src/hub/connection";
+import type { Hub } from "../../src/hub/address_file";
+import { OrderDispatcher, type OrderExecutor } from "../../src/hub/dispatcher";
 import type { Answer, Order, Registration } from "../../src/protocol";
-import type { HubIdentity } from "../../src/reload_state";
+import type { HubIdentity } from "../../src/hub/reload_state";
 
 const silent: Log = { debug: () => undefined, info: () => undefined, warn: () => undefined, error: () => undefined };
 
 /** Executes nothing: an order runs until the test finishes it. */
 export class FakeExecutor implements OrderExecutor {
   readonly orders: Order[] = [];
+  /** The ids of the actions that the orders belong to. */
+  readonly actions: string[] = [];
   readonly aborted: Order[] = [];
   paused = false;
   #print: (text: string) => void = () => undefined;
   #finish: (answer: Answer) => void = () => undefined;
 
-  async execute(order: Order, print: (text: string) => void, signal: AbortSignal): Promise<Answer> {
+  async execute(order: Order, action: string, print: (text: string) => void, signal: AbortSignal): Promise<Answer> {
     this.orders.push(order);
+    this.actions.push(action);
     signal.addEventListener("abort", () => this.aborted.push(order));
     this.#print = print;
     return await new Promise((resolve, reject) => {

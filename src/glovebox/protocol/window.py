@@ -16,11 +16,29 @@ from glovebox.protocol.base import Message
 
 #: `waiting`: it registered and has not connected yet. `unresponsive`: it is connected, but its main thread
 #: does not answer. `paused`: its user has paused it. `away`: the connection broke, and may come back.
-WindowStatus = Literal["waiting", "connected", "unresponsive", "paused", "away"]
+#: `reloading`: it said that it closes, and may come back.
+WindowStatus = Literal["waiting", "connected", "unresponsive", "paused", "away", "reloading"]
 Kind = Literal["file", "directory", "other"]
 
 #: The largest piece of a file that goes in one message.
 PIECE = 1 << 20
+
+#: Actions that the companion box carries out, and the path that they are posted to.
+COMPANION_ACTIONS = ("run_ipython", "browse", "browse_interactive", "call_tool_mcp")
+ACTIONS_PATH = "/execute_action_stream"
+#: What else may be forwarded to the companion box: nothing of its shell, processes and files.
+FORWARDED_PATHS = (
+    ("GET", "/kernels"), ("POST", "/kernels"), ("GET", "/kernels/{name}"), ("DELETE", "/kernels/{name}"),
+    ("POST", "/kernels/{name}/interrupt"), ("POST", "/kernels/{name}/restart"),
+    ("GET", "/kernels/{name}/cells/{id}"), ("GET", "/kernelspecs"),
+    ("GET", "/browser"), ("GET", "/browser/screenshot"), ("GET", "/browser/screencast"),
+    ("POST", "/update_mcp_server"), ("GET", "/mcp/servers"), ("PUT", "/mcp/servers"),
+    ("GET", "/mcp/servers/{name}"), ("POST", "/mcp/servers/{name}/restart"),
+    ("GET", "/mcp/servers/{name}/log"), ("PUT", "/mcp/profiles/{name}"), ("DELETE", "/mcp/profiles"),
+    ("GET", "/sse"), ("POST", "/messages/"), ("GET", "/mcp/sse"), ("POST", "/mcp/messages/"),
+    ("GET", "/mcp"), ("POST", "/mcp"), ("DELETE", "/mcp"),
+    ("GET", "/metrics"), ("GET", "/metrics/system"),
+)  # fmt: skip
 
 
 # Registration, over HTTP.
@@ -207,6 +225,25 @@ class Lines(Answer, tag="lines"):
     incomplete: bool = False
 
 
+class Forwarded(Answer, tag="forwarded"):
+    """The response of the companion box."""
+
+    status: int
+    headers: dict[str, str]
+    #: All of it, or its beginning.
+    body: bytes = b""
+    #: What the rest is fetched by; empty if there is none.
+    stream: str = ""
+
+
+class BodyPiece(Answer, tag="body_piece"):
+    """A piece of a response's body."""
+
+    data: bytes
+    #: There is nothing after it.
+    last: bool
+
+
 class Order(Message, tag_field="kind"):
     """Something that a window is to do."""
 
@@ -354,11 +391,49 @@ class Delete(Order, tag="delete"):
     recursive: bool = False
 
 
+class Arrive(Order, tag="arrive"):
+    """An agent begins to work in the window."""
+
+    #: The name that the user sees, such as "OpenHands".
+    agent: str
+    #: Ask the user for permission first; a refusal has the code `denied`.
+    ask: bool = False
+
+
+class Depart(Order, tag="depart"):
+    """The agent's work has ended: close its terminals, and stop its companion box."""
+
+
+class Forward(Order, tag="forward"):
+    """Send an HTTP request to the companion box, which the window starts on first need.
+
+    The window refuses what is not in `FORWARDED_PATHS` and `COMPANION_ACTIONS`.
+    """
+
+    answer: ClassVar[type[Answer]] = Forwarded
+    method: str
+    #: With its query.
+    path: str
+    headers: dict[str, str] = {}
+    body: bytes = b""
+
+
+class FetchBody(Order, tag="fetch_body"):
+    """Wait for the next piece of a response's body. Cancelling it ends the request."""
+
+    answer: ClassVar[type[Answer]] = BodyPiece
+    stream: str
+    #: End the request instead.
+    close: bool = False
+
+
 AnyOrder = (
     Run | RunApart | Input | EndSession | Stat | Read | Write | Put | Land | Drop | List | Glob | Grep
-    | MakeDirectory | Move | Delete
+    | MakeDirectory | Move | Delete | Arrive | Depart | Forward | FetchBody
 )  # fmt: skip
-AnyAnswer = Done | RunEnded | PathInfo | Content | Written | Entries | Found | Lines
+AnyAnswer = (
+    Done | RunEnded | PathInfo | Content | Written | Entries | Found | Lines | Forwarded | BodyPiece
+)  # fmt: skip
 
 
 class Ordered(Message):
@@ -366,12 +441,31 @@ class Ordered(Message):
 
     id: str
     order: AnyOrder
+    #: The id of the agent's action that it is a part of; empty for none.
+    action: str = ""
 
 
 class Cancelled(Message):
     """An order is not waited for any more (event `cancel`). A command in a terminal goes on."""
 
     id: str
+
+
+class ActionReport(Message):
+    """An action of an agent has started or ended (event `action`), for the window to show it."""
+
+    id: str
+    #: The kind of action: `run`, `edit`, `run_ipython` …
+    kind: str
+    #: The command, the path or the address, in one line.
+    summary: str
+    agent: str
+    state: Literal["started", "succeeded", "failed"]
+    #: Of a command that has ended.
+    exit_code: int | None = None
+    seconds: float = 0.0
+    #: Why it failed.
+    message: str = ""
 
 
 class Telling(Message, tag_field="kind"):
@@ -387,6 +481,13 @@ class Printed(Telling, tag="printed"):
     text: str
 
 
+class Waiting(Telling, tag="waiting"):
+    """The order waits for the user's decision; its time limit does not run meanwhile."""
+
+    #: What the user is asked, in one line; empty when the decision was made.
+    question: str
+
+
 class Succeeded(Telling, tag="succeeded"):
     """It worked. This is the last report."""
 
@@ -397,7 +498,7 @@ class Succeeded(Telling, tag="succeeded"):
 FailureCode = Literal[
     "not_found", "is_directory", "not_directory", "exists", "not_empty", "outside_workspace", "no_folder",
     "untrusted", "unsaved_changes", "changed_meanwhile", "not_saved", "busy", "no_session", "bad_pattern",
-    "paused", "disconnected", "unsupported", "failed",
+    "paused", "disconnected", "denied", "no_companion", "unsupported", "failed",
 ]  # fmt: skip
 
 
@@ -408,10 +509,13 @@ class Failed(Telling, tag="failed"):
     message: str
 
 
-Told = Printed | Succeeded | Failed
+Told = Printed | Waiting | Succeeded | Failed
 
 
 class Leaving(Message):
-    """The user ends the connection (event `leaving`)."""
+    """The window ends the connection (event `leaving`)."""
 
     reason: str
+    #: False if its user has disconnected it. True if it closes: when it is reloaded, it comes back with its
+    #: secret, and VS Code does not say whether that is so.
+    returns: bool = False

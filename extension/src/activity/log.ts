@@ -1,6 +1,6 @@
-import type * as vscode from "vscode";
-import type { EditViewer } from "./edit_viewer";
-import type { Order } from "./protocol";
+import { describeRequest } from "../companion/requests";
+import type { Answer, Order } from "../protocol";
+import type { Activity } from "./model";
 
 /** The most characters of a summary or reason in a line of the log. */
 const MAX_LOGGED = 500;
@@ -15,21 +15,23 @@ export interface Log {
   error(line: string): void;
 }
 
-/** Is notified of an agent's actions, to show them to the user. */
+/** Is notified of the orders that an agent's actions are made of, to show them to the user. */
 export interface ActivityObserver {
-  actionStarted(kind: string, summary: string): void;
-  fileEdited(uri: vscode.Uri, before: string, after: string): void;
-  actionRefused(kind: string, summary: string, reason: string): void;
+  /** `action` is the id of the action; empty for none. */
+  orderStarted(order: Order, action: string): void;
+  printed(action: string, text: string): void;
+  orderEnded(order: Order, action: string, answer: Answer): void;
+  orderRefused(order: Order, action: string, reason: string): void;
 }
 
-/** Shows an agent's actions: a line of the log for each, and the files that it edits. */
+/** Shows an agent's actions: in the view, and each order in a line of the log. */
 export class ActivityLog implements ActivityObserver {
   #announced = false;
 
   /** `announce` is called for the first action of a connection. */
   constructor(
     private readonly log: Log,
-    private readonly edits: EditViewer,
+    private readonly activity: Pick<Activity, "orderStarted" | "printed" | "orderEnded">,
     private readonly announce: () => void,
   ) {}
 
@@ -38,20 +40,31 @@ export class ActivityLog implements ActivityObserver {
     this.#announced = false;
   }
 
-  actionStarted(kind: string, summary: string): void {
-    this.log.info(`${kind}: ${joinLines(summary)}`);
+  orderStarted(order: Order, action: string): void {
+    this.activity.orderStarted(order, action);
+    const summary = summarizeOrder(order);
+    if (summary === undefined) {
+      return;
+    }
+    this.log.info(`${order.kind}: ${joinLines(summary)}`);
     if (!this.#announced) {
       this.#announced = true;
       this.announce();
     }
   }
 
-  fileEdited(uri: vscode.Uri, before: string, after: string): void {
-    this.edits.add(uri, before, after);
+  printed(action: string, text: string): void {
+    this.activity.printed(action, text);
   }
 
-  actionRefused(kind: string, summary: string, reason: string): void {
-    this.log.warn(`${kind} refused: ${joinLines(summary)} (${joinLines(reason)})`);
+  orderEnded(_order: Order, action: string, answer: Answer): void {
+    this.activity.orderEnded(action, answer);
+  }
+
+  orderRefused(order: Order, action: string, reason: string): void {
+    this.activity.orderEnded(action);
+    const summary = summarizeOrder(order) ?? "";
+    this.log.warn(`${order.kind} refused: ${joinLines(summary)} (${joinLines(reason)})`);
   }
 }
 
@@ -65,9 +78,16 @@ export function summarizeOrder(order: Order): string | undefined {
       return firstLine(JSON.stringify(order.text));
     case "end_session":
       return order.session;
+    case "arrive":
+    case "depart":
     case "put":
     case "drop":
+    case "fetch_body":
       return undefined;
+    case "forward": {
+      const { title, isQuestion } = describeRequest(order);
+      return isQuestion ? undefined : title;
+    }
     case "read":
       return order.offset === 0 ? order.path : undefined;
     case "glob":

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Outbox } from "../src/outbox";
-import type { Told } from "../src/protocol";
+import { Outbox } from "../../src/hub/outbox";
+import type { Told } from "../../src/protocol";
 
 /** A connection on which the test acknowledges messages. */
 class FakeConnection {

@@ -1,4 +1,4 @@
-import type { Answer, FailureCode, Told } from "./protocol";
+import type { Answer, FailureCode, Told } from "../protocol";
 
 /** The most characters of output in one message. */
 const MAX_MESSAGE = 256 * 1024;

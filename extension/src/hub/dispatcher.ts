@@ -1,15 +1,18 @@
-import type { Log } from "./activity_log";
+import type { Log } from "../activity/log";
 import { Outbox } from "./outbox";
-import { errorText } from "./problem";
-import { type Answer, FAILURES, type FailureCode, type Order, type Ordered } from "./protocol";
+import { errorText } from "../problem";
+import { type ActionReport, type Answer, FAILURES, type FailureCode, type Order, type Ordered } from "../protocol";
 
 /** How long the executor may take to report the orders that a pause has ended, before they fail here. */
 const PAUSE_MS = 1000;
 
 /** Executes one order. */
 export interface OrderExecutor {
-  /** `print` receives the output; rejects with an error whose `code` is a failure code. */
-  execute(order: Order, print: (text: string) => void, signal: AbortSignal): Promise<Answer>;
+  /**
+   * `action` is the id of the agent's action, empty for none; `print` receives the output.
+   * Rejects with an error whose `code` is a failure code.
+   */
+  execute(order: Order, action: string, print: (text: string) => void, signal: AbortSignal): Promise<Answer>;
   pause(): void;
   resume(): void;
 }
@@ -22,11 +25,12 @@ export class OrderDispatcher {
   readonly #running = new Map<string, AbortController>();
   #paused = false;
 
-  /** `onBusy` is called with the number of orders that are running. */
+  /** `onBusy` is called with the number of orders that are running, `show` with the reports of the agent's actions. */
   constructor(
     private readonly executor: OrderExecutor,
     private readonly log: Log,
     private readonly onBusy: (count: number) => void = () => undefined,
+    readonly show: (report: ActionReport) => void = () => undefined,
   ) {}
 
   get outbox(): Outbox {
@@ -39,7 +43,7 @@ export class OrderDispatcher {
   }
 
   /** Start an order, unless it has been received before: a hub sends it again after a break. */
-  receive({ id, order }: Ordered): void {
+  receive({ id, order, action }: Ordered): void {
     const outbox = this.#outbox;
     if (!outbox.add(id)) {
       this.log.debug(`Order ${id} was received again.`);
@@ -52,7 +56,7 @@ export class OrderDispatcher {
     const controller = new AbortController();
     this.#running.set(id, controller);
     this.onBusy(this.#running.size);
-    void this.#execute(id, order, outbox, controller.signal).finally(() => {
+    void this.#execute({ id, order, action }, outbox, controller.signal).finally(() => {
       if (this.#running.get(id) === controller) {
         this.#running.delete(id);
       }
@@ -103,9 +107,9 @@ export class OrderDispatcher {
     running.forEach((controller) => controller.abort());
   }
 
-  async #execute(id: string, order: Order, outbox: Outbox, signal: AbortSignal): Promise<void> {
+  async #execute({ id, order, action }: Ordered, outbox: Outbox, signal: AbortSignal): Promise<void> {
     try {
-      outbox.succeed(id, await this.executor.execute(order, (text) => outbox.addOutput(id, text), signal));
+      outbox.succeed(id, await this.executor.execute(order, action, (text) => outbox.addOutput(id, text), signal));
     } catch (error) {
       outbox.fail(id, failureCode(error), errorText(error));
       if (failureCode(error) === "failed") {

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import * as path from "node:path";
 import { test } from "node:test";
-import { chooseHub, DEFAULT_HUB_URL, hubFilePath, normalizeUrl, readHubFile } from "../src/hub_file";
+import { chooseHub, DEFAULT_HUB_URL, hubFilePath, normalizeUrl, readHubFile } from "../../src/hub/address_file";
 
 const FILE = { url: "http://127.0.0.1:9000", key: "of the file" };
 

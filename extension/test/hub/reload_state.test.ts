@@ -5,7 +5,7 @@ import { mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, utimesSync, writ
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, test } from "node:test";
-import { ReloadState } from "../src/reload_state";
+import { ReloadState } from "../../src/hub/reload_state";
 
 const IDENTITY = { id: "w", secret: "s", url: "http://127.0.0.1:1" };
 const WORKSPACE = "file:///a";
@@ -80,6 +80,27 @@ test("the identity is taken when the extension host from before the reload has e
   host.kill("SIGKILL");
   await once(host, "exit");
   assert.deepEqual(await taking, IDENTITY);
+});
+
+test("an extension host that outlives its window is taken over when the hub says that it is of no use", async () => {
+  new ReloadState(directory, WORKSPACE, process.ppid).save(IDENTITY, Date.now());
+  const asked: string[] = [];
+  const identity = await reloaded().take((one) => {
+    asked.push(one.id);
+    return Promise.resolve(asked.length > 1);
+  });
+  assert.deepEqual(identity, IDENTITY);
+  assert.deepEqual(asked, ["w", "w"]);
+});
+
+test("a user who connects while the hub is asked is not overruled", async () => {
+  new ReloadState(directory, WORKSPACE, process.ppid).save(IDENTITY, Date.now());
+  const after = reloaded();
+  const identity = await after.take(() => {
+    after.save({ ...IDENTITY, id: "new" }, Date.now());
+    return Promise.resolve(true);
+  });
+  assert.equal(identity, undefined);
 });
 
 test("a window that lives beside a new one keeps its identity", async () => {

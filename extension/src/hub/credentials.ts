@@ -1,7 +1,7 @@
 import * as os from "node:os";
 import * as vscode from "vscode";
-import { chooseHub, type Hub, hubFilePath, readHubFile, normalizeUrl } from "./hub_file";
-import { Problem } from "./problem";
+import { chooseHub, type Hub, hubFilePath, readHubFile, normalizeUrl } from "./address_file";
+import { Problem } from "../problem";
 
 /** The hub to connect to, and its key in VS Code's secret storage. */
 export class HubCredentials {

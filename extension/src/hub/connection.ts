@@ -1,9 +1,9 @@
-import type { Log } from "./activity_log";
+import type { Log } from "../activity/log";
 import { ConnectionAttempt } from "./connection_attempt";
-import type { Hub } from "./hub_file";
-import type { OrderDispatcher } from "./order_dispatcher";
-import { type Problem, toProblem } from "./problem";
-import type { Registration } from "./protocol";
+import type { Hub } from "./address_file";
+import type { OrderDispatcher } from "./dispatcher";
+import { type Problem, toProblem } from "../problem";
+import type { Registration } from "../protocol";
 import type { HubIdentity } from "./reload_state";
 
 /** The state of the connection, as the user sees it. */
@@ -102,10 +102,11 @@ export class Connection {
     this.#attempt?.sendChange();
   }
 
-  /** Close the connection without notifying the hub: the window may come back in a moment. */
-  drop(): void {
-    this.#attempt?.stop();
+  /** End the connection because the window closes; it may come back in a moment. */
+  async suspend(): Promise<void> {
+    const attempt = this.#attempt;
     this.#attempt = undefined;
+    await attempt?.suspend();
   }
 
   #setState(state: ConnectionState): void {
