@@ -91,12 +91,12 @@ class CommandStatus:
 
     @property
     def ended(self) -> bool:
-        """Whether it has ended."""
+        """Whether the command has ended."""
         return self.state == "ended"
 
     @property
     def waits(self) -> bool:
-        """Whether it goes on only if somebody does something: an answer, a key, a signal."""
+        """Whether it needs something to go on: an answer, a key, a signal."""
         return self.state in _WORDS
 
     @property
