@@ -3,12 +3,14 @@ import { join } from "node:path";
 import * as vscode from "vscode";
 import { ActivityLog } from "./activity/log";
 import { registerCommands } from "./commands";
+import { Forwarder } from "./companion/forward";
+import { CompanionProcess, type CompanionPlace } from "./companion/process";
 import { Connection } from "./hub/connection";
 import { EditViewer } from "./activity/edit_viewer";
 import { HubCredentials } from "./hub/credentials";
 import { announceFirstAction } from "./notifications";
 import { OrderDispatcher } from "./hub/dispatcher";
-import { WindowOrderExecutor } from "./orders/executor";
+import { folders, WindowOrderExecutor } from "./orders/executor";
 import { ReloadState } from "./hub/reload_state";
 import { StatusBar } from "./status_bar";
 import { VsCodeWindow } from "./vscode_window";
@@ -20,7 +22,8 @@ export function activate(context: vscode.ExtensionContext): void {
   const log = vscode.window.createOutputChannel("Glovebox", { log: true });
   const edits = new EditViewer(log);
   const activity = new ActivityLog(log, edits, () => void announceFirstAction());
-  const executor = new WindowOrderExecutor(activity);
+  const companion = new CompanionProcess(companionPlace, (line) => log.info(line));
+  const executor = new WindowOrderExecutor(activity, new Forwarder(companion));
   const statusBar = new StatusBar("glovebox.menu");
   const credentials = new HubCredentials(context.secrets);
   const reloadState = new ReloadState(join(context.globalStorageUri.fsPath, "connected"), workspaceKey());
@@ -46,6 +49,11 @@ export function activate(context: vscode.ExtensionContext): void {
 /** Called by VS Code when the window is closed or reloaded. */
 export async function deactivate(): Promise<void> {
   await close?.();
+}
+
+function companionPlace(): CompanionPlace {
+  const command = vscode.workspace.getConfiguration("glovebox").get("command", "");
+  return { command: command.trim() || "glovebox", folders: folders() };
 }
 
 /** Identifies the workspace; also the machine, since home directories may be shared between machines. */

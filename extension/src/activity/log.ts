@@ -1,4 +1,5 @@
 import type * as vscode from "vscode";
+import { describeRequest } from "../companion/requests";
 import type { EditViewer } from "./edit_viewer";
 import type { Answer, Order } from "../protocol";
 
@@ -85,9 +86,12 @@ export function summarizeOrder(order: Order): string | undefined {
     case "depart":
     case "put":
     case "drop":
+    case "fetch_body":
       return undefined;
-    case "forward":
-      return `${order.method} ${order.path}`;
+    case "forward": {
+      const { title, isQuestion } = describeRequest(order);
+      return isQuestion ? undefined : title;
+    }
     case "read":
       return order.offset === 0 ? order.path : undefined;
     case "glob":
