@@ -8,7 +8,8 @@ ISOLATION ?= auto
 OF_MAKE := MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES MAKE_TERMOUT MAKE_TERMERR PORT WORKSPACE PLUGINS ISOLATION
 # How many processes share the tests.
 JOBS ?= $(shell n=$$(nproc); echo $$((n > 4 ? 4 : n)))
-INPUTS := pyproject.toml constraints.txt scripts/setup.sh tests/support/npm/package.json extension/package.json
+INPUTS := pyproject.toml constraints.txt scripts/setup.sh tests/support/npm/package.json \
+	tests/openhands/constraints.txt extension/package.json
 
 # How many processes spin beside the tests of `make test-busy`.
 LOAD ?= 2
@@ -64,4 +65,4 @@ extension: .venv/.dev ## the VS Code extension, as dist/glovebox.vsix
 	@scripts/extension.sh package dist/glovebox.vsix
 
 clean: ## remove what was installed and built
-	rm -rf .venv .venv-kernel extension/node_modules extension/dist build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-kernel .venv-openhands extension/node_modules extension/dist build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -14,7 +14,7 @@ from types import FrameType
 from typing import Any
 
 from benchmarks.harness import BARE, OWN, REFERENCE, SWEREX, Group, Results, say
-from benchmarks.measures import boxes, browser, mcp, notebook, processes, server, terminal
+from benchmarks.measures import boxes, browser, mcp, notebook, processes, server, terminal, vscode
 from benchmarks.peers.browsers import Gym
 from benchmarks.peers.engine import DockerExec
 from benchmarks.peers.openhands import Glovebox, Reference
@@ -23,7 +23,7 @@ from benchmarks.processes import Failed
 from benchmarks.report import Report, Table
 
 #: In the order of the report.
-GROUPS = [one.GROUP for one in (server, processes, terminal, notebook, mcp, browser, boxes)]
+GROUPS = [one.GROUP for one in (server, processes, terminal, notebook, mcp, browser, boxes, vscode)]
 
 
 def main() -> int:
@@ -66,6 +66,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--only", metavar="NAMES", help="groups (terminal) and measures (read, terminal.echo)"
     )
+    parser.add_argument(
+        "--before", metavar="TREE", help="another checkout, whose VS Code windows are measured in turns"
+    )
     parser.add_argument("--json", metavar="FILE", help="write the results there, for programs")
     return parser.parse_args()
 
@@ -93,7 +96,9 @@ def peers_of(options: argparse.Namespace, plan: Sequence[Group]) -> list[Any]:
     """The peers that the groups of a run compare; without those that were left out."""
     needed = {name for group in plan for name in group.peers}
     left_out = ({REFERENCE} if options.no_reference else set()) | ({SWEREX} if options.no_swerex else set())
-    peers = (Glovebox(), Reference(is_bare=options.bare_reference), SweRex(), DockerExec(), Gym())
+    peers: list[Any] = [Glovebox(), Reference(is_bare=options.bare_reference), SweRex(), DockerExec(), Gym()]
+    if options.before:
+        peers.append(vscode.OtherTree(Path(options.before)))
     return [peer for peer in peers if peer.name in needed - left_out]
 
 

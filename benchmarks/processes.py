@@ -144,7 +144,10 @@ class Program:
             Path(path).mkdir(exist_ok=True)
         return {**ours, **private, MARK: self.mark}
 
-    def run(self, command: Sequence[str], variables: Mapping[str, str], cwd: Path) -> None:
+    def run(
+        self, command: Sequence[str], variables: Mapping[str, str], cwd: Path, is_asked: bool = False
+    ) -> None:
+        """Start it; a program that is asked gets its questions through a pipe and answers through another."""
         environment = {**self.environment(), **variables}
         self.started = time.perf_counter()
         try:
@@ -153,9 +156,9 @@ class Program:
                     command,
                     env=environment,
                     cwd=cwd,
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=subprocess.STDOUT,
+                    stdin=subprocess.PIPE if is_asked else subprocess.DEVNULL,
+                    stdout=subprocess.PIPE if is_asked else log,
+                    stderr=log,
                     start_new_session=True,  # Ctrl-C is for the benchmark, which then ends this
                 )
         except OSError as error:

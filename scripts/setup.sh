@@ -110,6 +110,33 @@ if [ "$wanted" = dev ] && command -v npm >/dev/null 2>&1; then
   say "Installing the VS Code server that tests use"
   .venv/bin/glovebox vscode install --to .venv/vscode
 fi
+# OpenHands itself, for the tests with it: an environment of its own, since its libraries are older than ours.
+python312() {
+  local candidate
+  for candidate in python3.12 "${PYENV_ROOT:-$HOME/.pyenv}"/versions/3.12*/bin/python3.12; do
+    if "$candidate" -c 'import sys; sys.exit(sys.version_info[:2] != (3, 12))' 2>/dev/null; then
+      echo "$candidate"
+      return
+    fi
+  done
+  return 1
+}
+if [ "$wanted" = dev ] && ! cmp -s tests/openhands/constraints.txt .venv-openhands/constraints.txt; then
+  rm -rf .venv-openhands
+  if ! openhands_python=$(python312); then
+    echo "There is no Python 3.12: tests with OpenHands are skipped." >&2
+  else
+    say "Installing OpenHands, which tests use"
+    if .venv/bin/uv --quiet venv --no-config --python "$openhands_python" .venv-openhands &&
+      .venv/bin/uv --quiet pip install --no-config --no-deps --python .venv-openhands/bin/python \
+        -r tests/openhands/constraints.txt; then
+      cp tests/openhands/constraints.txt .venv-openhands/
+    else
+      rm -rf .venv-openhands
+      echo "OpenHands could not be installed: tests with it are skipped." >&2
+    fi
+  fi
+fi
 .venv/bin/python -m compileall -q src
 touch ".venv/.$wanted"
 [ "$wanted" = dev ] && touch .venv/.run

@@ -17,11 +17,11 @@ from typing import Any
 import pytest
 from benchmarks.__main__ import GROUPS, choices_of, peers_of
 from benchmarks.harness import OWN, REFERENCE, SWEREX, Results
-from benchmarks.measures import boxes, browser
+from benchmarks.measures import boxes, browser, vscode
 from benchmarks.peers.browsers import Gym, opened_browser
 from benchmarks.peers.engine import Engine
 from benchmarks.peers.openhands import Glovebox
-from benchmarks.processes import Failed, Unavailable, living
+from benchmarks.processes import Failed, Unavailable, Wrong, living
 
 ROOT = Path(__file__).parents[2]
 #: Of each run what may be missing: what needs another peer or program.
@@ -74,7 +74,7 @@ def test_measures_are_chosen_by_group_and_by_name_and_an_unknown_one_is_refused(
 
 
 def test_only_the_peers_of_the_chosen_groups_are_needed() -> None:
-    options: Any = SimpleNamespace(no_reference=False, bare_reference=False, no_swerex=False)
+    options: Any = SimpleNamespace(no_reference=False, bare_reference=False, no_swerex=False, before="")
     groups = {group.name: group for group in GROUPS}
     assert [peer.name for peer in peers_of(options, [groups["browser"]])] == [OWN, Gym.name]
     assert [peer.name for peer in peers_of(options, [groups["server"]])] == [OWN, REFERENCE, SWEREX]
@@ -87,6 +87,36 @@ def test_both_browsers_do_a_step_on_the_same_pages_and_leave_nothing() -> None:
             there = subject[0].processes()
         assert not living(there)
     with pytest.raises(Failed, match="did not start: "), opened_browser(Gym(), "/bin/false"):
+        pass
+
+
+@pytest.mark.vscode
+@pytest.mark.usefixtures("vscode_server")
+def test_a_window_of_a_tree_is_measured_and_goes_on_after_a_wrong_answer() -> None:
+    here = vscode.OtherTree(ROOT)
+    here.install()
+    with vscode.opened_window(here) as window:
+        assert all(vscode.act(name, window, 0) > 0 for name in ("run", "read", "write", "edit", "first"))
+        Path(window.folder, "folders/measured/notes.txt").write_text("other text\n")
+        with pytest.raises(Wrong, match="read 1 was not done right"):
+            vscode.act("read", window, 1)
+        assert vscode.act("run", window, 2) > 0
+        there = window.processes()
+    assert len(there) > 2
+    assert not living(there)
+
+
+def test_another_tree_without_an_environment_is_left_out_and_one_without_windows_says_why(
+    tmp_path: Path,
+) -> None:
+    other = vscode.OtherTree(tmp_path)
+    with pytest.raises(Unavailable, match="make setup"):
+        other.install()
+    python = tmp_path / ".venv/bin/python"
+    python.parent.mkdir(parents=True)
+    python.symlink_to(sys.executable)
+    other.install()
+    with pytest.raises(Failed, match="ended: ModuleNotFoundError"), vscode.opened_window(other):
         pass
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -132,6 +133,19 @@ def test_a_box_that_does_not_answer_is_told_at_once(home: Home) -> None:
         if command not in ("url", "env"):
             assert done.returncode == 1
             assert "does not answer" in done.stderr
+
+
+def test_an_address_stands_where_the_name_of_a_box_does(home: Home, box: str) -> None:
+    variables = home.glovebox("env", box).stdout
+    url, key = re.findall(r"=(\S+)", variables)
+    assert home.glovebox("url", f"{url}/").stdout.strip() == f"{url}/"
+    for command in (["env", url], ["exec", f"{url}/", "--", "echo", variables]):
+        done = home.glovebox(*command, SESSION_API_KEY=key)
+        assert (done.stdout.strip(), done.returncode) == (variables.strip(), 0), done.stderr
+    for command in (["inspect", "http://127.0.0.1:1"], ["exec", "http://127.0.0.1:1", "--", "ls"]):
+        done = home.glovebox(*command)
+        assert done.stderr == "glovebox: The box at http://127.0.0.1:1 does not answer: Connection refused\n"
+        assert done.returncode == 1
 
 
 def test_a_run_at_an_address_where_nothing_listens_does_not_wait(home: Home) -> None:

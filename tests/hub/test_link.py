@@ -9,6 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from glovebox.box.events import EventLog
+from glovebox.box.executor import Call, Executor
 from glovebox.errors import (
     BadWindowAnswer,
     WindowError,
@@ -18,9 +20,12 @@ from glovebox.errors import (
     WindowUnresponsive,
 )
 from glovebox.hub import link as links
-from glovebox.hub.link import MOST_ORDERS, WindowLink
+from glovebox.hub.link import MOST_ORDERS, MOST_REPORTS, WindowLink
 from glovebox.hub.window_client import OrderRefused
+from glovebox.protocol.actions import CmdRunAction
+from glovebox.protocol.observations import CmdOutputObservation
 from glovebox.protocol.window import (
+    ActionReport,
     Content,
     Done,
     EndSession,
@@ -43,6 +48,8 @@ class Wire:
     def __init__(self) -> None:
         self.orders: list[dict[str, Any]] = []
         self.cancelled: list[str] = []
+        self.actions: list[dict[str, Any]] = []
+        self.seen: list[Callable[..., None]] = []
         self.acknowledge: list[Callable[..., None]] = []
         self.closed = False
         self._news = asyncio.Event()
@@ -53,6 +60,10 @@ class Wire:
             assert acknowledged is not None
             self.orders.append(data)
             self.acknowledge.append(acknowledged)
+        elif event == "action":
+            assert acknowledged is not None
+            self.actions.append(data)
+            self.seen.append(acknowledged)
         else:
             self.cancelled.append(data["id"])
         self._news.set()
@@ -323,3 +334,59 @@ async def test_there_is_a_bound_for_orders_under_way(bench: Bench) -> None:
     assert len({msgspec.json.encode(order["id"]) for order in wire.orders}) == MOST_ORDERS
     bench.link.end(WindowLeft, "")
     assert {type(one) for one in await asyncio.gather(*waiting, return_exceptions=True)} == {WindowLeft}
+
+
+def report(action_id: str, state: Any = "started") -> ActionReport:
+    return ActionReport(id=action_id, kind="run", summary="make", agent="", state=state)
+
+
+def states(wire: Wire) -> list[tuple[str, str]]:
+    return [(one["id"], one["state"]) for one in wire.actions]
+
+
+async def test_an_action_is_shown_before_its_orders_which_carry_its_id(bench: Bench) -> None:
+    wire = await bench.connect()
+
+    async def handler(action: CmdRunAction, call: Call) -> CmdOutputObservation:
+        bench.link.show(report(call.id))
+        await asyncio.create_task(bench.link.do(EndSession(session="main"), Done))
+        return CmdOutputObservation(content="", command="")
+
+    executor = Executor([handler], EventLog())
+    running = begin(executor.execute(CmdRunAction(command="make"), executor.call("a1")))
+    await sent(wire)
+    assert states(wire) == [("a1", "started")]
+    assert wire.orders[0]["action"] == "a1"
+    bench.link.report(done(wire.last))
+    await running
+    begin(bench.link.do(EndSession(session="main"), Done))
+    await sent(wire, 2)
+    assert wire.orders[1]["action"] == ""
+
+
+async def test_reports_of_actions_are_bridged_over_a_break_and_acknowledged_ones_are_not_sent_again(
+    bench: Bench,
+) -> None:
+    wire = await bench.connect()
+    for name in ("heard", "unheard"):
+        bench.link.show(report(name))
+    await wire.until(lambda: len(wire.actions) == 2)
+    wire.seen[0](True)
+    bench.link.disconnected()
+    bench.link.show(report("heard", "succeeded"))
+    bench.link.show(report("new"))
+    bench.link.show(report("new", "failed"))
+    again = await bench.connect()
+    assert states(again) == [("unheard", "started"), ("heard", "succeeded"), ("new", "failed")]
+    for seen in again.seen:
+        seen(True)
+    bench.link.disconnected()
+    assert states(await bench.connect()) == []
+
+
+@pytest.mark.attack
+async def test_reports_for_a_window_that_is_away_are_bounded(bench: Bench) -> None:
+    for number in range(2 * MOST_REPORTS):
+        bench.link.show(report(str(number)))
+    wire = await bench.connect()
+    assert [one["id"] for one in wire.actions] == [str(n) for n in range(MOST_REPORTS, 2 * MOST_REPORTS)]

@@ -62,6 +62,8 @@ class FakeWindow:
         #: Orders that were begun, and those that nobody waits for any more.
         self.begun: list[say.Order] = []
         self.cancelled: list[str] = []
+        #: The reports of the agent's actions.
+        self.actions: list[say.ActionReport] = []
         #: Why the hub refused the last connection.
         self.refused = ""
         self.id = self.secret = ""
@@ -159,6 +161,11 @@ class FakeWindow:
         await self._socket.call("leaving", {"reason": reason}, timeout=LIMIT)
         await self.break_off()
 
+    async def begin_reload(self) -> None:
+        """Say that the window closes, and end with all that it was doing."""
+        await self._socket.call("leaving", {"reason": "", "returns": True}, timeout=LIMIT)
+        await self.break_off(forget=True)
+
     async def close(self) -> None:
         """End it, whatever it does."""
         if self._beating is not None:
@@ -202,6 +209,7 @@ class FakeWindow:
         socket.on("connect_error", self._not_connected)
         socket.on("disconnect", lambda reason=None: self._greeted.clear())
         socket.on("order", self._ordered)
+        socket.on("action", lambda data: self.actions.append(msgspec.convert(data, say.ActionReport)))
         socket.on("cancel", lambda data: self.cancelled.append(data["id"]))
         return socket
 

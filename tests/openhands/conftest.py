@@ -16,11 +16,9 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 SCRIPTED = ROOT / "tests/box/mcp/scripted.py"
-CACHED = ROOT / "benchmarks/.cache/openhands/bin/python"
-HOW = (
-    "make an environment with `python3.12 -m venv DIR && DIR/bin/pip install openhands-ai==0.62.0 msgspec`, "
-    "and set GLOVEBOX_OPENHANDS_PYTHON=DIR/bin/python"
-)
+#: Made by `make test` where there is a Python 3.12.
+INSTALLED = ROOT / ".venv-openhands/bin/python"
+HOW = "`scripts/setup.sh dev` installs it where there is a Python 3.12, or set GLOVEBOX_OPENHANDS_PYTHON"
 SECONDS = 300
 #: Kinds that OpenHands has no name of its own for: the class of this project, with processes and containers.
 RUNTIMES = dict.fromkeys(("class", "container"), "glovebox.openhands.GloveboxRuntime")
@@ -48,7 +46,7 @@ Seen = Callable[[str], Any]
 @pytest.fixture(scope="session")
 def openhands_python() -> Path:
     """The interpreter that has OpenHands."""
-    python = Path(os.environ.get("GLOVEBOX_OPENHANDS_PYTHON") or CACHED)
+    python = Path(os.environ.get("GLOVEBOX_OPENHANDS_PYTHON") or INSTALLED)
     if not python.exists():
         pytest.skip(f"There is no OpenHands at {python}: {HOW}.")
     return python

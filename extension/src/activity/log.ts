@@ -1,7 +1,7 @@
 import type * as vscode from "vscode";
 import { describeRequest } from "../companion/requests";
 import type { EditViewer } from "./edit_viewer";
-import type { Order } from "../protocol";
+import type { Answer, Order } from "../protocol";
 
 /** The most characters of a summary or reason in a line of the log. */
 const MAX_LOGGED = 500;
@@ -16,11 +16,14 @@ export interface Log {
   error(line: string): void;
 }
 
-/** Is notified of an agent's actions, to show them to the user. */
+/** Is notified of the orders that an agent's actions are made of, to show them to the user. */
 export interface ActivityObserver {
-  actionStarted(kind: string, summary: string): void;
+  /** `action` is the id of the action; empty for none. */
+  orderStarted(order: Order, action: string): void;
+  printed(action: string, text: string): void;
+  orderEnded(order: Order, action: string, answer: Answer): void;
+  orderRefused(order: Order, action: string, reason: string): void;
   fileEdited(uri: vscode.Uri, before: string, after: string): void;
-  actionRefused(kind: string, summary: string, reason: string): void;
 }
 
 /** Shows an agent's actions: a line of the log for each, and the files that it edits. */
@@ -39,8 +42,12 @@ export class ActivityLog implements ActivityObserver {
     this.#announced = false;
   }
 
-  actionStarted(kind: string, summary: string): void {
-    this.log.info(`${kind}: ${joinLines(summary)}`);
+  orderStarted(order: Order): void {
+    const summary = summarizeOrder(order);
+    if (summary === undefined) {
+      return;
+    }
+    this.log.info(`${order.kind}: ${joinLines(summary)}`);
     if (!this.#announced) {
       this.#announced = true;
       this.announce();
@@ -51,8 +58,17 @@ export class ActivityLog implements ActivityObserver {
     this.edits.add(uri, before, after);
   }
 
-  actionRefused(kind: string, summary: string, reason: string): void {
-    this.log.warn(`${kind} refused: ${joinLines(summary)} (${joinLines(reason)})`);
+  printed(): void {
+    // Output is in the terminal.
+  }
+
+  orderEnded(): void {
+    // The log has a line for the start.
+  }
+
+  orderRefused(order: Order, _action: string, reason: string): void {
+    const summary = summarizeOrder(order) ?? "";
+    this.log.warn(`${order.kind} refused: ${joinLines(summary)} (${joinLines(reason)})`);
   }
 }
 

@@ -35,24 +35,24 @@ export interface RequestDescription {
 interface AgentAction {
   action: string;
   args: Record<string, unknown>;
-  timeout?: unknown;
 }
 
 /** The request of an order, as it is sent; throws a `Refusal` for what is not on the list. */
 export function allowedRequest(order: Forward): CompanionRequest {
-  const { method } = order;
+  const { method, body } = order;
   const [path, query] = splitQuery(order.path);
-  const headers = Object.fromEntries(Object.entries(order.headers).filter(([name]) => HEADERS.has(name.toLowerCase())));
-  if (method === "POST" && order.path === ACTIONS_PATH) {
-    // Written anew: what was checked is what is sent.
-    const body = Buffer.from(JSON.stringify({ action: agentAction(order), details: true }));
-    return { method, path, headers, body };
-  }
-  const isAllowed = ALLOWED.some((one) => one.method === method && one.pattern.test(path));
+  const isAction = method === "POST" && order.path === ACTIONS_PATH;
+  const isAllowed = isAction || ALLOWED.some((one) => one.method === method && one.pattern.test(path));
   if (!isAllowed || !/^[\x21-\x7e]*$/.test(query) || query.includes("#")) {
     throw new Refusal("unsupported", `The companion box does not answer ${shown(`${method} ${order.path}`)} here.`);
   }
-  return { method, path: order.path, headers, body: order.body };
+  if (isAction) {
+    agentAction(order);
+  } else if (body.length > 0) {
+    parseBody(body);
+  }
+  const headers = Object.fromEntries(Object.entries(order.headers).filter(([name]) => HEADERS.has(name.toLowerCase())));
+  return { method, path: order.path, headers, body };
 }
 
 /** Describe a request, from what is sent. */
@@ -74,20 +74,19 @@ function describeAction({ action, args }: AgentAction): RequestDescription {
     case "browse_interactive":
       return description("In the browser", text("browser_actions"));
     default:
-      return description(`MCP tool ${text("name")}`, JSON.stringify(args.arguments ?? {}, null, 2));
+      return description(`MCP tool ${text("name")}`, pretty(args.arguments ?? {}));
   }
 }
 
 function describeOther(order: Forward): RequestDescription {
-  const text = Buffer.from(order.body).toString();
   const path = splitQuery(order.path)[0];
+  const posted = order.body.length > 0 ? parseBody(order.body) : undefined;
   if (order.method === "POST" && /^\/mcp$|\/messages\/$/.test(path)) {
-    return describeMessage(JSON.parse(text));
+    return describeMessage(posted);
   }
-  if (path === "/update_mcp_server" || (order.method === "PUT" && path === "/mcp/servers")) {
-    return description("Set up MCP servers", JSON.stringify(JSON.parse(text), null, 2));
-  }
-  return { ...description(`${order.method} ${path}`, text), isQuestion: order.method === "GET" };
+  const isSetup = path === "/update_mcp_server" || (order.method === "PUT" && path === "/mcp/servers");
+  const title = isSetup ? "Set up MCP servers" : `${order.method} ${path}`;
+  return { ...description(title, pretty(posted)), isQuestion: order.method === "GET" };
 }
 
 /** A message of an MCP client. */
@@ -95,10 +94,10 @@ function describeMessage(message: unknown): RequestDescription {
   const { method = "", params = {} } = isRecord(message) ? message : {};
   if (method !== "tools/call" || !isRecord(params)) {
     const isQuestion = typeof method === "string" && (method.startsWith("notifications/") || MCP_QUESTIONS.test(method));
-    return { ...description(`MCP ${String(method)}`, JSON.stringify(message, null, 2)), isQuestion };
+    return { ...description(`MCP ${String(method)}`, pretty(message)), isQuestion };
   }
   const { name, arguments: given = {} } = params;
-  return description(`MCP tool ${String(name)}`, JSON.stringify(given, null, 2));
+  return description(`MCP tool ${String(name)}`, pretty(given));
 }
 
 function description(what: string, detail: string): RequestDescription {
@@ -107,18 +106,47 @@ function description(what: string, detail: string): RequestDescription {
 }
 
 function agentAction(order: Forward): AgentAction {
-  const posted: unknown = JSON.parse(Buffer.from(order.body).toString());
+  const posted = parseBody(order.body);
   const action = isRecord(posted) ? posted.action : undefined;
-  if (!isRecord(action) || !isRecord(action.args) || !COMPANION_ACTIONS.includes(String(action.action))) {
-    const name = isRecord(action) ? String(action.action) : "that";
-    throw new Refusal("unsupported", `The companion box does not carry out ${shown(name)}.`);
+  if (!isRecord(action) || !isRecord(action.args) || typeof action.action !== "string") {
+    throw new Refusal("unsupported", "That is no action for the companion box.");
   }
-  return { action: String(action.action), args: action.args, timeout: action.timeout };
+  if (!COMPANION_ACTIONS.includes(action.action)) {
+    throw new Refusal("unsupported", `The companion box does not carry out ${shown(action.action)}.`);
+  }
+  return { action: action.action, args: action.args };
+}
+
+/** JSON whose keys are all different: with two of the same, the box might take the other one. */
+function parseBody(body: Uint8Array): unknown {
+  const text = Buffer.from(body).toString();
+  try {
+    const parsed: unknown = JSON.parse(text);
+    const written = text.replaceAll(/"(?:[^"\\]|\\.)*"/g, "").split(":").length - 1;
+    if (countKeys(parsed) === written) {
+      return parsed;
+    }
+  } catch {
+    // It is refused, too.
+  }
+  throw new Refusal("unsupported", "The body for the companion box is not JSON, or has the same key twice.");
+}
+
+function countKeys(value: unknown): number {
+  if (typeof value !== "object" || value === null) {
+    return 0;
+  }
+  const own = Array.isArray(value) ? 0 : Object.keys(value).length;
+  return Object.values(value).reduce<number>((sum, part) => sum + countKeys(part), own);
 }
 
 function splitQuery(path: string): [string, string] {
   const at = path.indexOf("?");
   return at < 0 ? [path, ""] : [path.slice(0, at), path.slice(at + 1)];
+}
+
+function pretty(value: unknown): string {
+  return value === undefined ? "" : JSON.stringify(value, null, 2);
 }
 
 function isRecord(value: unknown): value is Record<string, unknown> {

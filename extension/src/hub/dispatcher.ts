@@ -8,8 +8,11 @@ const PAUSE_MS = 1000;
 
 /** Executes one order. */
 export interface OrderExecutor {
-  /** `print` receives the output; rejects with an error whose `code` is a failure code. */
-  execute(order: Order, print: (text: string) => void, signal: AbortSignal): Promise<Answer>;
+  /**
+   * `action` is the id of the agent's action, empty for none; `print` receives the output.
+   * Rejects with an error whose `code` is a failure code.
+   */
+  execute(order: Order, action: string, print: (text: string) => void, signal: AbortSignal): Promise<Answer>;
   pause(): void;
   resume(): void;
 }
@@ -39,7 +42,7 @@ export class OrderDispatcher {
   }
 
   /** Start an order, unless it has been received before: a hub sends it again after a break. */
-  receive({ id, order }: Ordered): void {
+  receive({ id, order, action }: Ordered): void {
     const outbox = this.#outbox;
     if (!outbox.add(id)) {
       this.log.debug(`Order ${id} was received again.`);
@@ -52,7 +55,7 @@ export class OrderDispatcher {
     const controller = new AbortController();
     this.#running.set(id, controller);
     this.onBusy(this.#running.size);
-    void this.#execute(id, order, outbox, controller.signal).finally(() => {
+    void this.#execute({ id, order, action }, outbox, controller.signal).finally(() => {
       if (this.#running.get(id) === controller) {
         this.#running.delete(id);
       }
@@ -103,9 +106,9 @@ export class OrderDispatcher {
     running.forEach((controller) => controller.abort());
   }
 
-  async #execute(id: string, order: Order, outbox: Outbox, signal: AbortSignal): Promise<void> {
+  async #execute({ id, order, action }: Ordered, outbox: Outbox, signal: AbortSignal): Promise<void> {
     try {
-      outbox.succeed(id, await this.executor.execute(order, (text) => outbox.addOutput(id, text), signal));
+      outbox.succeed(id, await this.executor.execute(order, action, (text) => outbox.addOutput(id, text), signal));
     } catch (error) {
       outbox.fail(id, failureCode(error), errorText(error));
       if (failureCode(error) === "failed") {

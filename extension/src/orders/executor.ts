@@ -1,6 +1,6 @@
 import * as vscode from "vscode";
 
-import { type ActivityObserver, summarizeOrder } from "../activity/log";
+import type { ActivityObserver } from "../activity/log";
 import type { Forwarder } from "../companion/forward";
 import type { OrderExecutor } from "../hub/dispatcher";
 import type { Answer, Order } from "../protocol";
@@ -58,18 +58,21 @@ export class WindowOrderExecutor implements OrderExecutor, vscode.Disposable {
   }
 
   /** Execute an order; rejects with a `Refusal`. */
-  async execute(order: Order, print: (text: string) => void, signal: AbortSignal): Promise<Answer> {
-    const summary = summarizeOrder(order);
+  async execute(order: Order, action: string, print: (text: string) => void, signal: AbortSignal): Promise<Answer> {
+    const printAndShow = (text: string): void => {
+      this.observer.printed(action, text);
+      print(text);
+    };
     try {
       this.checkAllowed(order);
-      if (summary !== undefined) {
-        this.observer.actionStarted(order.kind, summary);
-      }
+      this.observer.orderStarted(order, action);
       const either = AbortSignal.any([signal, this.pending.signal]);
-      return await unlessCancelled(this.dispatch(order, print, either), either, GRACE);
+      const answer = await unlessCancelled(this.dispatch(order, printAndShow, either), either, GRACE);
+      this.observer.orderEnded(order, action, answer);
+      return answer;
     } catch (error) {
       const refusal = toRefusal(error, "path" in order ? order.path : order.kind);
-      this.observer.actionRefused(order.kind, summary ?? "", refusal.message);
+      this.observer.orderRefused(order, action, refusal.message);
       throw refusal;
     }
   }

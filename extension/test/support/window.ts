@@ -10,13 +10,16 @@ const silent: Log = { debug: () => undefined, info: () => undefined, warn: () =>
 /** Executes nothing: an order runs until the test finishes it. */
 export class FakeExecutor implements OrderExecutor {
   readonly orders: Order[] = [];
+  /** The ids of the actions that the orders belong to. */
+  readonly actions: string[] = [];
   readonly aborted: Order[] = [];
   paused = false;
   #print: (text: string) => void = () => undefined;
   #finish: (answer: Answer) => void = () => undefined;
 
-  async execute(order: Order, print: (text: string) => void, signal: AbortSignal): Promise<Answer> {
+  async execute(order: Order, action: string, print: (text: string) => void, signal: AbortSignal): Promise<Answer> {
     this.orders.push(order);
+    this.actions.push(action);
     signal.addEventListener("abort", () => this.aborted.push(order));
     this.#print = print;
     return await new Promise((resolve, reject) => {

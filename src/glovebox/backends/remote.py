@@ -31,7 +31,7 @@ _WHERE_LIMIT = 40.0
 _INFO_LIMIT = 5.0
 _RESUME_LIMIT = 120.0
 #: Seconds for the first connection to a box that has not answered before.
-_FIRST_CONTACT = 1.0
+_FIRST_CONTACT = 0.3
 
 
 class ExternalSandbox:
@@ -177,7 +177,7 @@ class RemoteBackend:
         """The box, by its host and port or its whole address."""
         self._check()
         own = RemoteSandbox(self._address, "").name
-        if name not in ("", own, self._address.url):
+        if name.rstrip("/") not in ("", own, self._address.url):
             raise NoSuchBox(f"There is no box {name!r}, only the one at {self._address.url}.")
         try:
             return RemoteSandbox(self._address, await self._workspace(_FIRST_CONTACT))

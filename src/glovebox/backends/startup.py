@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -94,19 +93,15 @@ async def _find_problem(session: aiohttp.ClientSession, url: str) -> tuple[str, 
     """Why a box does not answer, empty if it does; and whether something accepts connections."""
     import aiohttp
 
+    from glovebox.client.connection.http import connect_problem
+
     try:
         async with session.get(url) as answer:
             return "" if answer.status == 200 else f"the answer was {answer.status} {answer.reason}", True
     except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
-        return _reason(error), False
+        return connect_problem(error), False
     except (aiohttp.ClientError, OSError, TimeoutError) as error:
         return str(error) or type(error).__name__, True
-
-
-def _reason(error: Exception) -> str:
-    cause = getattr(error, "os_error", None)
-    # asyncio puts the address in place of the system's words.
-    return os.strerror(cause.errno) if cause and (cause.errno or 0) > 0 else str(cause or error)
 
 
 async def finish(work: Coroutine[Any, Any, ResultT]) -> ResultT:

@@ -8,6 +8,7 @@ import types
 import typing
 import uuid
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextvars import ContextVar
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from glovebox.box.events import EventLog
@@ -46,6 +47,10 @@ class Call:
     def tell(self, kind: type[Event], /, **fields: Any) -> None:
         """Add another event of the action to the log."""
         self._events.append(kind, action_id=self.id, **fields)
+
+
+#: The call whose handler runs, also in tasks that it starts; None outside of an action.
+current_call: ContextVar[Call | None] = ContextVar("current_call", default=None)
 
 
 class Outcome(NamedTuple):
@@ -108,6 +113,7 @@ class Executor:
             observer.started(action, call)
         observation: Observation | None = None
         failure: GloveboxError | None = None
+        outside = current_call.set(call)
         try:
             observation = await handler(action, call)
             return typing.cast("ObservationT | ErrorObservation", observation)
@@ -122,6 +128,7 @@ class Executor:
             failure = ActionError(str(error))
             raise failure from error
         finally:
+            current_call.reset(outside)
             seconds = time.monotonic() - call.started
             outcome = Outcome(action, call, observation, failure, seconds)
             for observer in self._observers:

@@ -72,13 +72,19 @@ async def sweep(flag: str, settings: HostSettings) -> list[str]:
 
 @contextlib.asynccontextmanager
 async def box(name: str, flag: str) -> AsyncIterator[tuple[Backend, Sandbox]]:
-    """A box by its name, in the backend of the flag or in any, with its backend.
+    """A box by its name or its address, in the backend of the flag or in any, with its backend.
 
     Raises:
         NoSuchBox: there is none.
         BackendError: several have that name.
     """
+    from glovebox.client.registry import is_address
+
     settings = host.load()
+    if is_address(name):
+        async with _opened(name, settings) as remote:
+            yield remote, await remote.attach(name)
+        return
     absent = (NoSuchBox, EngineUnavailable) if flag in _EVERYWHERE else (NoSuchBox,)
     async with contextlib.AsyncExitStack() as stack:
         found: list[tuple[Backend, Sandbox]] = []

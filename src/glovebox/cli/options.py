@@ -116,10 +116,28 @@ def add_parser(commands: Commands, name: str, *, help: str, description: str, ex
     return parser
 
 
+class _NameOrAddress(argparse.Action):
+    """An address in place of a name is the value of `--url`."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
+        setattr(namespace, "url" if "://" in values else self.dest, values)
+
+
 def add_target_arguments(parser: argparse.ArgumentParser) -> None:
     """A box that is there: by its name, or by its address."""
     parser.add_argument(
-        "name", nargs="?", default="", metavar="BOX", help="A box by its name. Default: the one at --url."
+        "name",
+        nargs="?",
+        default="",
+        metavar="BOX",
+        action=_NameOrAddress,
+        help="A box by its name, or by its address as with --url. Default: the one at --url.",
     )
     add_backend_argument(parser, default="all of them.")
     parser.add_argument("--url", help="Address of the box. Default: http://127.0.0.1:8000. [GLOVEBOX_URL]")

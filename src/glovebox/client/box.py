@@ -103,10 +103,10 @@ class AsyncBox:
             NoSuchBox: there is none.
             BoxUnreachable: nothing answers at the address.
         """
-        is_address = box.startswith(("http://", "https://"))
-        spec = _ANY if is_address else BoxSpec(name=box)
+        has_address = registry.is_address(box)
+        spec = _ANY if has_address else BoxSpec(name=box)
         made = cls.__new__(cls)
-        made._set_up(Runtime(box if is_address else backend, spec, key=key, attach=not is_address))
+        made._set_up(Runtime(box if has_address else backend, spec, key=key, attach=not has_address))
         await made.open()
         return made
 
@@ -296,7 +296,7 @@ def _ports(ports: Ports) -> dict[int, int]:
 def _is_made_here(backend: str | Backend) -> bool:
     """Whether a box of this backend is started with the parts that its spec names."""
     name = (backend or host.load().backend) if isinstance(backend, str) else ""
-    if name.startswith(("http://", "https://")) or name in ("remote", "vscode"):
+    if registry.is_address(name) or name in ("remote", "vscode"):
         return False
     return isinstance(backend, str)
 

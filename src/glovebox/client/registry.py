@@ -35,13 +35,18 @@ def names() -> list[str]:
     return sorted({*OWN, *_foreign()})
 
 
+def is_address(name: str) -> bool:
+    """Whether a name of a box or a backend is the address of a box instead."""
+    return name.startswith(("http://", "https://"))
+
+
 def resolve(name: str, settings: HostSettings) -> tuple[str, HostSettings]:
     """The name and the settings of the backend for a name or the address of a box.
 
     Raises:
         BadSpec: the address is not complete.
     """
-    if not name.startswith(("http://", "https://")):
+    if not is_address(name):
         return name, settings
     if not name.partition("://")[2].strip("/"):
         raise BadSpec(f"{name!r} is not the address of a box.")

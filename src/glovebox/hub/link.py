@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 import uuid
 from collections.abc import Awaitable, Callable, Iterable
@@ -10,6 +11,7 @@ from typing import Any, NoReturn, Protocol
 
 import msgspec
 
+from glovebox.box.executor import current_call
 from glovebox.errors import (
     BadWindowAnswer,
     WindowError,
@@ -21,6 +23,7 @@ from glovebox.errors import (
 from glovebox.hub.window_client import LIMIT, AnswerT, OrderRefused
 from glovebox.json_codec import convert
 from glovebox.protocol.window import (
+    ActionReport,
     Answer,
     Cancelled,
     Failed,
@@ -36,6 +39,8 @@ log = logging.getLogger(__name__)
 
 #: Orders that one window may have to carry out at a time.
 MOST_ORDERS = 256
+#: Actions of which a window that is away is told later; the oldest are left out.
+MOST_REPORTS = 200
 #: How long a number may be missing among the reports on an order.
 GAP_SECONDS = 5.0
 
@@ -56,12 +61,16 @@ class _Pending:
         self,
         order: Order,
         answer: type[Answer],
+        limit: float | None,
         outcome: asyncio.Future[Any],
         printed: Callable[[str], None] | None,
     ) -> None:
         self.id = uuid.uuid4().hex
         self.order = order
         self.answer = answer
+        self.limit = limit
+        #: Runs while the window is connected, and the order does not wait for it.
+        self.timeout: asyncio.Timeout | None = None
         self.outcome = outcome
         self.printed = printed
         #: The window has said that it has it.
@@ -73,10 +82,28 @@ class _Pending:
         self.half = ""
         #: What the window's user is asked before the order is carried out.
         self.question = ""
+        call = current_call.get()
+        #: The id of the action that it is a part of.
+        self.action = call.id if call else ""
 
     def fail(self, error: Exception) -> None:
         if not self.outcome.done():
             self.outcome.set_exception(error)
+
+    def start_timeout(self) -> None:
+        if self.limit is not None:
+            self._reschedule(asyncio.get_running_loop().time() + self.limit)
+
+    def stop_timeout(self) -> None:
+        self._reschedule(None)
+
+    def _reschedule(self, when: float | None) -> None:
+        if self.timeout is not None and not self.timeout.expired():
+            self.timeout.reschedule(when)
+
+    def lose(self, what: str) -> None:
+        words = f"{what} while it carried out an order ({_kind(self.order)})."
+        self.fail(WindowLost(f"{words} Whether it took effect is not known."))
 
 
 class WindowLink:
@@ -90,6 +117,9 @@ class WindowLink:
         self._met = False
         self._ended: Callable[[], WindowError] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+        #: The newest report on each action that was not sent, or not acknowledged, on this connection.
+        self._unsent: dict[str, ActionReport] = {}
+        self._unacknowledged: dict[str, ActionReport] = {}
         #: How many orders were given, and how many of them came to nothing.
         self.given = self.failed = 0
 
@@ -110,13 +140,15 @@ class WindowLink:
         printed: Callable[[str], None] | None = None,
     ) -> AnswerT:
         self._check()
-        pending = _Pending(order, answer, asyncio.get_running_loop().create_future(), printed)
+        pending = _Pending(order, answer, limit, asyncio.get_running_loop().create_future(), printed)
         self._orders[pending.id] = pending
         self.given += 1
         try:
-            if self._met:
-                await self._send(pending)
-            async with asyncio.timeout(limit):
+            async with asyncio.timeout(None) as pending.timeout:
+                if self._met:
+                    pending.start_timeout()
+                    await self._send_reports()
+                    await self._send(pending)
                 result: AnswerT = await pending.outcome
                 return result
         except TimeoutError:
@@ -169,23 +201,32 @@ class WindowLink:
     def disconnected(self) -> None:
         """There is none any more; orders wait for the next one."""
         self._peer, self._met = None, False
+        for pending in self._orders.values():
+            pending.stop_timeout()
+        self._unsent = {**self._unacknowledged, **self._unsent}
+        self._unacknowledged = {}
 
     async def hello(self, known: Iterable[str]) -> None:
         """The window names its orders: send those that it lacks, and cancel those that are not waited for."""
         held = frozenset(known)
         self._met = True
+        await self._send_reports()
         for pending in list(self._orders.values()):
+            pending.start_timeout()
             if pending.id in held:
                 pending.taken = True
             elif pending.taken:
-                words = (
-                    f"The VS Code window was reloaded while it carried out an order ({_kind(pending.order)})."
-                )
-                pending.fail(WindowLost(f"{words} Whether it took effect is not known."))
+                pending.lose("The VS Code window was reloaded")
             else:
                 await self._send(pending)
         for order_id in held - self._orders.keys():
             await self._cancel(order_id)
+
+    def fail_taken(self, what: str) -> None:
+        """The window ends: fail the orders that it has, and keep the others until it comes back."""
+        for pending in list(self._orders.values()):
+            if pending.taken:
+                pending.lose(what)
 
     def end(self, kind: type[WindowError], why: str) -> None:
         self._ended = lambda: kind(why)
@@ -196,7 +237,7 @@ class WindowLink:
     async def _send(self, pending: _Pending) -> None:
         if self._peer is None:
             return
-        ordered = Ordered(id=pending.id, order=pending.order)  # type: ignore[arg-type]
+        ordered = Ordered(id=pending.id, order=pending.order, action=pending.action)  # type: ignore[arg-type]
 
         def acknowledged(taken: Any = None, *more: Any) -> None:
             if taken is True:
@@ -214,6 +255,28 @@ class WindowLink:
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+    # Actions, which the window shows.
+
+    def show(self, report: ActionReport) -> None:
+        self._unsent.pop(report.id, None)
+        self._unsent[report.id] = report
+        while len(self._unsent) > MOST_REPORTS:
+            del self._unsent[next(iter(self._unsent))]
+        if self._met:
+            self._background(self._send_reports())
+
+    async def _send_reports(self) -> None:
+        while self._peer is not None and self._unsent:
+            report = self._unsent.pop(next(iter(self._unsent)))
+            self._unacknowledged[report.id] = report
+            await self._peer.send(
+                "action", msgspec.to_builtins(report), functools.partial(self._acknowledged, report)
+            )
+
+    def _acknowledged(self, report: ActionReport, *answer: Any) -> None:
+        if self._unacknowledged.get(report.id) is report:
+            del self._unacknowledged[report.id]
 
     # Reports.
 

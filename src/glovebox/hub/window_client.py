@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol, TypeVar
 
-from glovebox.protocol.window import Answer, FailureCode, Order, Window
+from glovebox.protocol.window import ActionReport, Answer, FailureCode, Order, Window
 
 AnswerT = TypeVar("AnswerT", bound=Answer)
 
@@ -42,3 +42,6 @@ class Hands(Protocol):
             Refused: the window says no.
             WindowError: it cannot be asked, is lost, did not answer within `limit`, or makes no sense.
         """
+
+    def show(self, report: ActionReport) -> None:
+        """Have the window show an action; one that cannot be sent now is sent with the next connection."""

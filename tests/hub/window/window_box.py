@@ -12,6 +12,7 @@ import httpx
 
 from glovebox import settings
 from glovebox.box.box import Box
+from glovebox.box.executor import current_call
 from glovebox.box.startup import Startup
 from glovebox.errors import WindowError
 from glovebox.hub.window.plugin import WindowPlugin
@@ -19,7 +20,7 @@ from glovebox.hub.window_client import LIMIT, OrderRefused
 from glovebox.protocol.actions import CmdRunAction
 from glovebox.protocol.base import Action, ObservationT
 from glovebox.protocol.observations import CmdOutputObservation, ErrorObservation
-from glovebox.protocol.window import Answer, Folder, Order, Window
+from glovebox.protocol.window import ActionReport, Answer, Folder, Order, Window
 from glovebox.server.app import create_app
 from tests.hub.window_hands import No, WindowHands
 
@@ -32,6 +33,9 @@ class DirectoryHands:
     def __init__(self, *folders: Path) -> None:
         self.acting = WindowHands(list(folders))
         self.orders: list[Order] = []
+        self.shown: list[ActionReport] = []
+        #: The ids of the actions that the orders belong to.
+        self.actions: list[str] = []
         #: Called before an order is carried out; what it raises is what becomes of it.
         self.before: Callable[[Order], None] = lambda order: None
         #: What is told in place of an answer.
@@ -57,6 +61,8 @@ class DirectoryHands:
     ) -> AnswerT:
         """Carry out an order."""
         self.orders.append(order)
+        call = current_call.get()
+        self.actions.append(call.id if call else "")
         self.before(order)
         loop = asyncio.get_running_loop()
 
@@ -71,6 +77,10 @@ class DirectoryHands:
         await asyncio.sleep(0)  # what was printed is heard before the end
         assert isinstance(done, answer), done
         return done
+
+    def show(self, report: ActionReport) -> None:
+        """Note it."""
+        self.shown.append(report)
 
     def kinds(self) -> list[str]:
         """The kinds of orders so far."""

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import io
 import ipaddress
+import os
 import socket
 import time
 from collections.abc import AsyncGenerator, Iterator, Mapping
@@ -251,7 +252,14 @@ class Connection:
     def _lost(self, error: Exception, *, sent: bool) -> ClientError:
         if self._session.closed:
             return NotConnected("The runtime was closed while this was under way.")
-        return Lost(f"The box at {self.shown} does not answer: {error or type(error).__name__}", sent=sent)
+        why = connect_problem(error) or type(error).__name__
+        return Lost(f"The box at {self.shown} does not answer: {why}", sent=sent)
+
+
+def connect_problem(error: Exception) -> str:
+    """Why a connection failed, in the system's words, which asyncio replaces by the address."""
+    cause = getattr(error, "os_error", None)
+    return os.strerror(cause.errno) if cause and (cause.errno or 0) > 0 else str(cause or error)
 
 
 @contextlib.asynccontextmanager

@@ -19,6 +19,7 @@ from glovebox.box.terminal.endpoints.sessions import session_endpoints
 from glovebox.errors import UnsupportedAction
 from glovebox.http.endpoints import Endpoint, Reply, Socket
 from glovebox.http.responses import json_response, to_json
+from glovebox.hub.window.action_reports import ActionReporter
 from glovebox.hub.window.companion import Companion
 from glovebox.hub.window.files import WindowFiles
 from glovebox.hub.window.search import WindowSearch
@@ -40,6 +41,7 @@ class WindowPlugin(Plugin):
         super().__init__(context)
         self._hands = hands
         self._stats = Stats()
+        self.reporter = ActionReporter(hands)
         self.terminal = WindowTerminal(
             hands,
             no_change_timeout=context.settings.no_change_timeout_seconds,
@@ -104,7 +106,7 @@ class WindowPlugin(Plugin):
         return {"sessions": len(self.terminal.sessions())}
 
     def observers(self) -> Iterable[Observer]:
-        return (self._stats,)
+        return (self._stats, self.reporter)
 
 
 _NO_ATTACHING = (
