@@ -2,7 +2,7 @@ import { Refusal } from "../orders/refusal";
 import { ACTIONS_PATH, COMPANION_ACTIONS, type Forward, FORWARDED_PATHS } from "../protocol";
 
 /** The headers of a request that are forwarded; the key of the companion box is added. */
-const HEADERS = new Set(["accept", "content-type", "last-event-id", "mcp-session-id", "mcp-protocol-version"]);
+const HEADERS = /^(accept|content-type|last-event-id|mcp-[a-z-]+)$/i;
 /** The most characters of a request that a person is shown. */
 const MAX_DETAIL = 20_000;
 /** Methods of MCP that only ask, besides notifications. */
@@ -51,7 +51,7 @@ export function allowedRequest(order: Forward): CompanionRequest {
   } else if (body.length > 0) {
     parseBody(body);
   }
-  const headers = Object.fromEntries(Object.entries(order.headers).filter(([name]) => HEADERS.has(name.toLowerCase())));
+  const headers = Object.fromEntries(Object.entries(order.headers).filter(([name]) => HEADERS.test(name)));
   return { method, path: order.path, headers, body };
 }
 
