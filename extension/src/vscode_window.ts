@@ -1,6 +1,5 @@
 import { randomUUID } from "node:crypto";
 import * as vscode from "vscode";
-import type { ActivityLog } from "./activity/log";
 import type { Connection, ConnectionState, HostWindow } from "./hub/connection";
 import type { HubCredentials } from "./hub/credentials";
 import type { Hub } from "./hub/address_file";
@@ -10,7 +9,6 @@ import { syncWithMainThread } from "./orders/open_documents";
 import { errorText } from "./problem";
 import type { Folder, Registration, WindowStatus } from "./protocol";
 import type { HubIdentity, ReloadState } from "./hub/reload_state";
-import type { StatusBar } from "./status_bar";
 
 /** Identifies this window until it is reloaded. */
 const INSTANCE = randomUUID();
@@ -27,8 +25,9 @@ export class VsCodeWindow implements HostWindow {
     private readonly credentials: HubCredentials,
     private readonly executor: { readonly capabilities: string[] },
     private readonly reloadState: ReloadState,
-    private readonly statusBar: StatusBar,
-    private readonly activity: ActivityLog,
+    private readonly indicator: { state: ConnectionState },
+    /** Called when the notices of a connection are to be shown anew. */
+    private readonly resetNotices: () => void,
   ) {}
 
   async hub(): Promise<Hub> {
@@ -55,7 +54,10 @@ export class VsCodeWindow implements HostWindow {
   onChange(callback: () => void): vscode.Disposable {
     return vscode.Disposable.from(
       vscode.workspace.onDidChangeWorkspaceFolders(callback),
-      vscode.workspace.onDidGrantWorkspaceTrust(callback),
+      vscode.workspace.onDidGrantWorkspaceTrust(() => {
+        this.resetNotices();
+        callback();
+      }),
     );
   }
 
@@ -65,7 +67,7 @@ export class VsCodeWindow implements HostWindow {
 
   saveIdentity(identity: HubIdentity, alive: number): void {
     if (identity.id !== this.#id) {
-      this.activity.reset();
+      this.resetNotices();
     }
     this.#id = identity.id;
     if (this.#reconnects()) {
@@ -83,7 +85,7 @@ export class VsCodeWindow implements HostWindow {
   }
 
   showState(state: ConnectionState): void {
-    this.statusBar.state = state;
+    this.indicator.state = state;
     void vscode.commands.executeCommand("setContext", "glovebox.paused", state.name === "paused");
     if (state.name === "connected") {
       this.log.info(`Connected to the hub at ${state.url} as ${state.id}.`);

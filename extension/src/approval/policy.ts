@@ -20,7 +20,8 @@ export interface Facts {
 }
 
 const READING = new Set<Order["kind"]>(["stat", "read", "list", "glob", "grep"]);
-const NEVER = new Set<Order["kind"]>(["put", "drop", "end_session", "depart", "fetch_body"]);
+/** Pieces of an upload, which is asked for when it lands; what frees something; an arrival, which has a question of its own. */
+const NEVER = new Set<Order["kind"]>(["put", "drop", "end_session", "fetch_body", "arrive", "depart"]);
 /** Keys that end or leave a program: Ctrl-C, Ctrl-D, Ctrl-Z, Ctrl-\, and `q` in a pager. */
 // eslint-disable-next-line no-control-regex
 const KEYS = /^(?:[\x03\x04\x1a\x1c]|q\r?|\r)$/;
@@ -32,9 +33,6 @@ const REPOSITORY = /^head$/i;
 
 /** Whether the user has to be asked before an order is carried out. */
 export function needsApproval(order: Order, facts: Facts): boolean {
-  if (order.kind === "arrive") {
-    return order.ask;
-  }
   if (facts.mode === "allow" || NEVER.has(order.kind)) {
     return false;
   }

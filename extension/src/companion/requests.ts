@@ -3,10 +3,9 @@ import { ACTIONS_PATH, COMPANION_ACTIONS, type Forward, FORWARDED_PATHS } from "
 
 /** The headers of a request that are forwarded; the key of the companion box is added. */
 const HEADERS = /^(accept|content-type|last-event-id|mcp-[a-z-]+)$/i;
-/** The most characters of a request that a person is shown. */
-const MAX_DETAIL = 20_000;
-/** Methods of MCP that only ask, besides notifications. */
-const MCP_QUESTIONS = /^(initialize|ping|server\/discover|[a-z/]+\/(list|listen|get|read|templates\/list))$/;
+/** Methods of MCP that only ask. */
+const MCP_QUESTIONS =
+  /^(initialize|ping|server\/discover|subscriptions\/listen|notifications\/[\w/]+|(tools|prompts|resources|resources\/templates)\/list)$/;
 const ALLOWED = FORWARDED_PATHS.map((line) => {
   const [method = "", path = ""] = line.split(" ");
   // A name is neither `.` nor `..`, and has nothing that is decoded to something else.
@@ -24,9 +23,11 @@ export interface CompanionRequest {
 
 /** What a request is for, for the person who decides about it. */
 export interface RequestDescription {
-  /** In one line. */
-  title: string;
-  /** All of it: the code of a cell, the arguments of a tool. */
+  /** To follow "wants to". */
+  verb: string;
+  /** The code, the address, the name of the tool. */
+  what: string;
+  /** All of it: also the arguments. */
   detail: string;
   /** It changes nothing and runs nothing that an agent has chosen. */
   isQuestion: boolean;
@@ -60,7 +61,7 @@ export function describeRequest(order: Forward): RequestDescription {
   try {
     return order.path === ACTIONS_PATH ? describeAction(agentAction(order)) : describeOther(order);
   } catch {
-    return { title: shown(`${order.method} ${order.path}`), detail: "", isQuestion: false }; // it will be refused
+    return description("use its companion box:", `${order.method} ${order.path}`); // it will be refused
   }
 }
 
@@ -68,13 +69,13 @@ function describeAction({ action, args }: AgentAction): RequestDescription {
   const text = (name: string): string => (typeof args[name] === "string" ? args[name] : "");
   switch (action) {
     case "run_ipython":
-      return description("Run Python", text("code"));
+      return description("run Python code", text("code"));
     case "browse":
-      return description("Open", text("url"));
+      return description("open the page", text("url"));
     case "browse_interactive":
-      return description("In the browser", text("browser_actions"));
+      return description("use the browser", text("browser_actions"));
     default:
-      return description(`MCP tool ${text("name")}`, pretty(args.arguments ?? {}));
+      return description("call the MCP tool", text("name"), { name: args.name, arguments: args.arguments });
   }
 }
 
@@ -84,25 +85,27 @@ function describeOther(order: Forward): RequestDescription {
   if (order.method === "POST" && /^\/mcp$|\/messages\/$/.test(path)) {
     return describeMessage(posted);
   }
-  const isSetup = path === "/update_mcp_server" || (order.method === "PUT" && path === "/mcp/servers");
-  const title = isSetup ? "Set up MCP servers" : `${order.method} ${path}`;
-  return { ...description(title, pretty(posted)), isQuestion: order.method === "GET" };
+  if (path === "/update_mcp_server" || (order.method === "PUT" && path === "/mcp/servers")) {
+    return description("set up MCP servers:", JSON.stringify(posted ?? null), posted);
+  }
+  const said = description("use its companion box:", `${order.method} ${path}`, posted);
+  return { ...said, isQuestion: order.method === "GET" };
 }
 
 /** A message of an MCP client. */
 function describeMessage(message: unknown): RequestDescription {
-  const { method = "", params = {} } = isRecord(message) ? message : {};
-  if (method !== "tools/call" || !isRecord(params)) {
-    const isQuestion = typeof method === "string" && (method.startsWith("notifications/") || MCP_QUESTIONS.test(method));
-    return { ...description(`MCP ${String(method)}`, pretty(message)), isQuestion };
+  const { method = "", params } = isRecord(message) ? message : {};
+  if (method === "tools/call") {
+    return description("call the MCP tool", isRecord(params) ? String(params.name) : "", params);
   }
-  const { name, arguments: given = {} } = params;
-  return description(`MCP tool ${String(name)}`, pretty(given));
+  const isReply = isRecord(message) && !("method" in message) && ("result" in message || "error" in message);
+  const isQuestion = isReply || (typeof method === "string" && MCP_QUESTIONS.test(method));
+  return { ...description("send to MCP servers:", String(method), message), isQuestion };
 }
 
-function description(what: string, detail: string): RequestDescription {
-  const first = detail.trim().split("\n", 1)[0] ?? "";
-  return { title: shown(first ? `${what}: ${first}` : what), detail: detail.slice(0, MAX_DETAIL), isQuestion: false };
+function description(verb: string, what: string, all?: unknown): RequestDescription {
+  const detail = all === undefined ? what : JSON.stringify(all, null, 2);
+  return { verb, what, detail, isQuestion: false };
 }
 
 function agentAction(order: Forward): AgentAction {
@@ -143,10 +146,6 @@ function countKeys(value: unknown): number {
 function splitQuery(path: string): [string, string] {
   const at = path.indexOf("?");
   return at < 0 ? [path, ""] : [path.slice(0, at), path.slice(at + 1)];
-}
-
-function pretty(value: unknown): string {
-  return value === undefined ? "" : JSON.stringify(value, null, 2);
 }
 
 function isRecord(value: unknown): value is Record<string, unknown> {

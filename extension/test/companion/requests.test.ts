@@ -90,11 +90,16 @@ test("only known headers are forwarded", () => {
 });
 
 test("a person reads what will be run", () => {
-  const cell = describeRequest(action("run_ipython", { code: "import os\nos.remove('a')" }));
-  assert.deepEqual(cell, { title: "Run Python: import os", detail: "import os\nos.remove('a')", isQuestion: false });
-  assert.equal(describeRequest(action("browse", { url: "http://a/b" })).title, "Open: http://a/b");
+  const code = "import os\nos.remove('a')";
+  assert.deepEqual(describeRequest(action("run_ipython", { code })), {
+    verb: "run Python code",
+    what: code,
+    detail: code,
+    isQuestion: false,
+  });
+  assert.equal(describeRequest(action("browse", { url: "http://a/b" })).what, "http://a/b");
   const tool = describeRequest(action("call_tool_mcp", { name: "send", arguments: { to: "ada" } }));
-  assert.match(tool.title, /^MCP tool send/);
+  assert.deepEqual([tool.verb, tool.what], ["call the MCP tool", "send"]);
   assert.match(tool.detail, /"to": "ada"/);
   const setup = describeRequest(order("POST", "/update_mcp_server", [{ name: "x", command: "rm" }]));
   assert.equal(setup.isQuestion, false);
