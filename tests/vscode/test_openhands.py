@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ file_store_path = "{place}/store"
 model = "openai/scripted"
 api_key = "none"
 num_retries = 0
+native_tool_calling = true
 
 [sandbox]
 volumes = "{folder}:/workspace:rw"
@@ -63,7 +65,9 @@ def calls(folder: Path) -> list[dict[str, Any]]:
 def converse(window: Window, python: Path, beside: list[str], place: Path) -> dict[str, Any]:
     """Run the conversation, as a user who follows docs/openhands.md would."""
     (place / "sent.txt").write_text("copied in\n")
-    config = CONFIG.format(place=place, folder=window.folder, python=python, server=SCRIPTED)
+    config = CONFIG.format(
+        place=place, folder=window.folder, python=sys.executable, server=window.folder / "tools/server.py"
+    )
     (place / "config.toml").write_text(config)
     plan = {
         "paths": [str(ROOT / "src"), *beside],
@@ -91,18 +95,16 @@ def converse(window: Window, python: Path, beside: list[str], place: Path) -> di
 def test_a_whole_conversation_of_openhands(
     workstation: Workstation, openhands_python: Path, beside: list[str], tmp_path: Path
 ) -> None:
-    folder = workstation.folder("openhands")
+    # In the folder, since the companion box may see nothing else.
+    folder = workstation.folder("openhands", {"tools/server.py": SCRIPTED.read_text()})
     with workstation.window(folder) as window:
         window.connect()
         saw = converse(window, openhands_python, beside, tmp_path)
-        answers = [
-            one for one in saw["events"] if one.get("observation") not in (None, "agent_state_changed")
-        ]
-        kinds = [one["observation"] for one in answers if one["observation"] not in ("recall", "system")]
-        assert kinds[:5] == ["run", "run", "edit", "edit", "run"], saw["log"][-4000:]
-        first, second, created, edited, ran, cell, tool = [
-            one["content"] for one in answers if one["observation"] not in ("recall", "system")
-        ][:7]
+        answers = [one for one in saw["events"] if one.get("observation") and "tool_call_metadata" in one]
+        kinds = [one["observation"] for one in answers]
+        problem = f"{kinds}, offered: {saw['offered']}\n{saw['log'][-6000:]}"
+        assert kinds == ["run", "run", "edit", "edit", "run", "run_ipython", "mcp"], problem
+        first, second, created, edited, ran, cell, tool = [one["content"] for one in answers]
         assert first == f"BAZ from {folder}"
         assert second == f"yes\n{folder}/deep\ncopied in"
         assert created.startswith("File created successfully at: ")
