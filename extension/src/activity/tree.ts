@@ -27,6 +27,8 @@ type Node =
   | ({ type: "approval" } & ApprovalRequest)
   | { type: "action"; action: AgentAction };
 
+/** What is shown as it is run, without the kind of action. */
+const COMMANDS = new Set(["run", "command"]);
 const ICONS: Record<ActionState, [icon: string, color: string]> = {
   waiting: ["bell-dot", "notificationsWarningIcon.foreground"],
   running: ["loading~spin", "progressBar.background"],
@@ -146,6 +148,12 @@ function tooltipOf(state: ConnectionState): string {
   }
 }
 
+/** Paths relative to the folders of the workspace. */
+function withoutFolders(summary: string): string {
+  const folders = vscode.workspace.workspaceFolders ?? [];
+  return folders.reduce((text, { uri }) => text.replaceAll(`${uri.fsPath}/`, ""), summary);
+}
+
 function approvalItem(request: ApprovalRequest): vscode.TreeItem {
   const item = new vscode.TreeItem(request.summary);
   item.id = `approval ${request.id}`;
@@ -159,10 +167,11 @@ function approvalItem(request: ApprovalRequest): vscode.TreeItem {
 
 function actionItem(action: AgentAction): vscode.TreeItem {
   const [icon, color] = ICONS[action.state];
-  const label = action.summary.startsWith("/") ? vscode.workspace.asRelativePath(action.summary) : action.summary;
+  const isCommand = COMMANDS.has(action.kind);
+  const label = isCommand ? action.summary : withoutFolders(action.summary);
   const item = new vscode.TreeItem(label || action.kind);
   item.id = `action ${action.id}`;
-  item.description = `${action.kind} · ${outcome(action)}`;
+  item.description = isCommand ? outcome(action) : `${action.kind} · ${outcome(action)}`;
   item.tooltip = [`${action.kind}: ${action.summary}`, outcome(action), action.message].filter(Boolean).join("\n");
   item.iconPath = new vscode.ThemeIcon(icon, new vscode.ThemeColor(color));
   item.contextValue = action.files.size > 0 ? "action.file" : "action";
