@@ -4,11 +4,13 @@ import * as vscode from "vscode";
 import { ActivityLog } from "./activity/log";
 import { AgentViews } from "./activity/views";
 import { registerCommands } from "./commands";
+import { Forwarder } from "./companion/forward";
+import { CompanionProcess, type CompanionPlace } from "./companion/process";
 import { Connection, type ConnectionState } from "./hub/connection";
 import { HubCredentials } from "./hub/credentials";
 import { announceFirstAction } from "./notifications";
 import { OrderDispatcher } from "./hub/dispatcher";
-import { WindowOrderExecutor } from "./orders/executor";
+import { folders, WindowOrderExecutor } from "./orders/executor";
 import { ReloadState } from "./hub/reload_state";
 import { StatusBar } from "./status_bar";
 import { VsCodeWindow } from "./vscode_window";
@@ -22,7 +24,8 @@ export function activate(context: vscode.ExtensionContext): void {
   const log = vscode.window.createOutputChannel("Glovebox", { log: true });
   const views = new AgentViews(NO_APPROVALS, log);
   const activity = new ActivityLog(log, views.activity, () => void announceFirstAction());
-  const executor = new WindowOrderExecutor(activity, views.recorder);
+  const companion = new CompanionProcess(companionPlace, (line) => log.info(line));
+  const executor = new WindowOrderExecutor(activity, views.recorder, new Forwarder(companion));
   const statusBar = new StatusBar("glovebox.menu");
   const credentials = new HubCredentials(context.secrets);
   const reloadState = new ReloadState(join(context.globalStorageUri.fsPath, "connected"), workspaceKey());
@@ -59,6 +62,11 @@ export function activate(context: vscode.ExtensionContext): void {
 /** Called by VS Code when the window is closed or reloaded. */
 export async function deactivate(): Promise<void> {
   await close?.();
+}
+
+function companionPlace(): CompanionPlace {
+  const command = vscode.workspace.getConfiguration("glovebox").get("command", "");
+  return { command: command.trim() || "glovebox", folders: folders() };
 }
 
 /** Identifies the workspace; also the machine, since home directories may be shared between machines. */

@@ -1,3 +1,4 @@
+import { describeRequest } from "../companion/requests";
 import type { Answer, Order } from "../protocol";
 import type { Activity } from "./model";
 
@@ -81,9 +82,12 @@ export function summarizeOrder(order: Order): string | undefined {
     case "depart":
     case "put":
     case "drop":
+    case "fetch_body":
       return undefined;
-    case "forward":
-      return `${order.method} ${order.path}`;
+    case "forward": {
+      const { title, isQuestion } = describeRequest(order);
+      return isQuestion ? undefined : title;
+    }
     case "read":
       return order.offset === 0 ? order.path : undefined;
     case "glob":

@@ -2,6 +2,7 @@ import * as vscode from "vscode";
 
 import type { ActivityObserver } from "../activity/log";
 import type { ChangeRecorder } from "../changes/recorder";
+import type { Forwarder } from "../companion/forward";
 import type { OrderExecutor } from "../hub/dispatcher";
 import type { Answer, Order } from "../protocol";
 import { BackgroundProcesses } from "./background_processes";
@@ -22,6 +23,7 @@ type Kind = Order["kind"];
 const COMMANDS: readonly Kind[] = ["run", "run_apart", "input", "end_session"];
 const READING: readonly Kind[] = ["stat", "read", "list", "glob", "grep"];
 const CHANGES: readonly Kind[] = ["write", "put", "land", "drop", "make_directory", "move", "delete"];
+const COMPANION: readonly Kind[] = ["forward", "fetch_body"];
 /** What is allowed in a workspace that the user does not trust. */
 const UNTRUSTED = new Set<Kind>([...READING, "drop", "end_session"]);
 /** How long a cancelled order may take to end, so that its result is known. */
@@ -49,13 +51,15 @@ export class WindowOrderExecutor implements OrderExecutor, vscode.Disposable {
   constructor(
     private readonly observer: ActivityObserver,
     changes: ChangeRecorder,
+    private readonly companion: Forwarder,
   ) {
     const lock = new KeyedLock();
     this.documents = new Documents(this.containment, lock, changes);
     this.files = new Files(this.containment, lock, changes);
     this.uploads = new Uploads(this.containment, lock, this.scratch, changes);
     // The shells of Windows do not understand agents' commands; those of WSL do, and run on Linux.
-    this.capabilities = [...(process.platform === "win32" ? [] : COMMANDS), ...READING, ...CHANGES];
+    const commands = process.platform === "win32" ? [] : COMMANDS;
+    this.capabilities = [...commands, ...READING, ...CHANGES, ...COMPANION];
   }
 
   /** Execute an order; rejects with a `Refusal`. */
@@ -101,6 +105,7 @@ export class WindowOrderExecutor implements OrderExecutor, vscode.Disposable {
   dispose(): void {
     this.cancelAll(new Refusal("disconnected", "The window has ended the connection."));
     this.background.stop();
+    this.companion.stop();
     this.backgroundTerminal.dispose();
     this.terminals.dispose();
     this.scratch.dispose();
@@ -163,14 +168,18 @@ export class WindowOrderExecutor implements OrderExecutor, vscode.Disposable {
         return this.files.move(order, signal);
       case "delete":
         return this.files.delete(order, signal);
+      case "forward":
+        return this.companion.forward(order, signal);
+      case "fetch_body":
+        return this.companion.fetch(order, signal);
       case "arrive":
       case "depart":
-      case "forward":
         throw new Refusal("unsupported", `This window cannot execute ${order.kind}.`);
     }
   }
 }
 
+/** The paths of the folders of the workspace. */
 export function folders(): string[] {
   const all = vscode.workspace.workspaceFolders ?? [];
   return all.filter(({ uri }) => uri.scheme === "file").map(({ uri }) => uri.fsPath);
