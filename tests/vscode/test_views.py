@@ -11,6 +11,7 @@ import pytest
 
 from glovebox import SyncRuntime
 from glovebox.protocol.files import DeleteAction, MoveAction
+from glovebox.protocol.observations import CmdOutputObservation
 from tests.support.running import wait_until
 from tests.support.waiting import LIMIT
 from tests.vscode.harness.workstation import Window, Workstation
@@ -80,7 +81,9 @@ def test_a_running_action_can_be_stopped(worker: SyncRuntime, tidy: Window) -> N
         wait_for_row(tidy, "Agent", "run sleep 1000", "running")
         wait_until(lambda: "sleep 1000" in tidy.terminal_text(), what="a command that runs")
         tidy.press_in_title("Agent", "Stop")
-        assert running.result(2 * LIMIT).metadata.exit_code == 130
+        ended = running.result(2 * LIMIT)
+    assert isinstance(ended, CmdOutputObservation)
+    assert ended.metadata.exit_code == 130
     wait_for_row(tidy, "Agent", "run sleep 1000", "failed", "exit 130")
 
 

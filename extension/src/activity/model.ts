@@ -72,6 +72,7 @@ export class Activity {
       action.seconds = report.seconds;
       action.exitCode = report.exit_code ?? action.exitCode;
       action.message = report.message;
+      action.output.add(report.output);
     }
     action.kind = report.kind;
     action.summary = report.summary;

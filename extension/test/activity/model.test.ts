@@ -6,7 +6,7 @@ import type { ActionReport } from "../../src/protocol";
 import { until } from "../support/window";
 
 function report(id: string, fields: Partial<ActionReport> = {}): ActionReport {
-  return { id, kind: "run", summary: "make", agent: "Ada", state: "started", exit_code: null, seconds: 0, message: "", ...fields };
+  return { id, kind: "run", summary: "make", agent: "Ada", state: "started", exit_code: null, seconds: 0, message: "", output: "", ...fields };
 }
 
 function only(activity: Activity): { state: string; text: string } {
