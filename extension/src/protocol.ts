@@ -7,13 +7,15 @@ export const PIECE = 1048576;
 /**
  * `waiting`: it registered and has not connected yet. `unresponsive`: it is connected, but its main thread
  * does not answer. `paused`: its user has paused it. `away`: the connection broke, and may come back.
+ * `reloading`: it said that it closes, and may come back.
  */
 export type WindowStatus =
   | "waiting"
   | "connected"
   | "unresponsive"
   | "paused"
-  | "away";
+  | "away"
+  | "reloading";
 
 export type Kind =
   | "file"
@@ -479,9 +481,14 @@ export interface Failed {
   message: string;
 }
 
-/** The user ends the connection (event `leaving`). */
+/** The window ends the connection (event `leaving`). */
 export interface Leaving {
   reason: string;
+  /**
+   * False if its user has disconnected it. True if it closes: when it is reloaded, it comes back with its
+   * secret, and VS Code does not say whether that is so.
+   */
+  returns?: boolean;
 }
 
 /** What answers each kind of order. */

@@ -161,6 +161,11 @@ class FakeWindow:
         await self._socket.call("leaving", {"reason": reason}, timeout=LIMIT)
         await self.break_off()
 
+    async def begin_reload(self) -> None:
+        """Say that the window closes, and end with all that it was doing."""
+        await self._socket.call("leaving", {"reason": "", "returns": True}, timeout=LIMIT)
+        await self.break_off(forget=True)
+
     async def close(self) -> None:
         """End it, whatever it does."""
         if self._beating is not None:

@@ -50,6 +50,7 @@ _STATES: dict[WindowStatus, State] = {
     "unresponsive": "stopped",
     "paused": "paused",
     "away": "starting",
+    "reloading": "starting",
 }
 #: Why a window cannot be used right now.
 _UNUSABLE: dict[WindowStatus, str] = {
@@ -57,6 +58,7 @@ _UNUSABLE: dict[WindowStatus, str] = {
     "unresponsive": "it is connected, but does not answer: look at it, or reload it",
     "paused": 'its user has paused it: run "Glovebox: Resume Agent" in it',
     "away": "its connection broke, and it may come back: is its machine awake?",
+    "reloading": "it is being reloaded, or was closed: try again in a moment",
 }
 _CONNECT = (
     "Connect one: install the Glovebox extension in VS Code, open the folder to work in, and run "
@@ -246,7 +248,12 @@ def box_info(window: Window, hub: str) -> BoxInfo:
         workspace=window.folders[0].path if window.folders else "",
         created=window.registered,
         keep=True,
-        labels={"workspace": window.name, "status": window.status, "vscode": window.vscode_version},
+        labels={
+            "workspace": window.name,
+            "status": window.status,
+            "vscode": window.vscode_version,
+            "trusted": "yes" if window.trusted else "no",
+        },
     )
 
 

@@ -63,19 +63,20 @@ class _Pending:
         self,
         order: Order,
         answer: type[Answer],
-        outcome: asyncio.Future[Any],
         limit: float | None,
+        outcome: asyncio.Future[Any],
         printed: Callable[[str], None] | None,
         waiting: Callable[[str], None] | None,
     ) -> None:
         self.id = uuid.uuid4().hex
         self.order = order
         self.answer = answer
+        self.limit = limit
+        #: Runs while the window is connected, and the order does not wait for it.
+        self.timeout: asyncio.Timeout | None = None
         self.outcome = outcome
         self.printed = printed
         self.waiting = waiting
-        self.limit = limit
-        self.deadline = asyncio.timeout(limit)
         #: The window has said that it has it.
         self.taken = False
         #: The number of the next report.
@@ -91,12 +92,10 @@ class _Pending:
 
     def wait(self, question: str) -> None:
         """The user is asked something, or has decided if that is empty: only then does the time limit run."""
-        if self.outcome.done() or self.deadline.expired():
+        if self.outcome.done():
             return
         self.question = question
-        limit = self._patience() if question else self.limit
-        now = asyncio.get_running_loop().time()
-        self.deadline.reschedule(None if limit is None else now + limit)
+        self.start_timeout()
         if self.waiting is not None:
             self.waiting(question)
         elif self.call is not None:
@@ -112,6 +111,22 @@ class _Pending:
     def fail(self, error: Exception) -> None:
         if not self.outcome.done():
             self.outcome.set_exception(error)
+
+    def start_timeout(self) -> None:
+        limit = self._patience() if self.question else self.limit
+        self._reschedule(None if limit is None else asyncio.get_running_loop().time() + limit)
+
+    def stop_timeout(self) -> None:
+        self._reschedule(None)
+
+    def _reschedule(self, when: float | None) -> None:
+        if self.timeout is not None and not self.timeout.expired():
+            self.timeout.reschedule(when)
+
+    def lose(self, what: str) -> None:
+        words = f"{what} while it carried out an order ({_kind(self.order)})."
+        effect = "Its user had not allowed it yet" if self.question else "Whether it took effect is not known"
+        self.fail(WindowLost(f"{words} {effect}."))
 
 
 class WindowLink:
@@ -150,12 +165,13 @@ class WindowLink:
     ) -> AnswerT:
         self._check()
         outcome = asyncio.get_running_loop().create_future()
-        pending = _Pending(order, answer, outcome, limit, printed, waiting)
+        pending = _Pending(order, answer, limit, outcome, printed, waiting)
         self._orders[pending.id] = pending
         self.given += 1
         try:
-            async with pending.deadline:
+            async with asyncio.timeout(None) as pending.timeout:
                 if self._met:
+                    pending.start_timeout()
                     await self._send_reports()
                     await self._send(pending)
                 result: AnswerT = await outcome
@@ -216,6 +232,8 @@ class WindowLink:
     def disconnected(self) -> None:
         """There is none any more; orders wait for the next one."""
         self._peer, self._met = None, False
+        for pending in self._orders.values():
+            pending.stop_timeout()
         self._unsent = {**self._unacknowledged, **self._unsent}
         self._unacknowledged = {}
 
@@ -225,17 +243,21 @@ class WindowLink:
         self._met = True
         await self._send_reports()
         for pending in list(self._orders.values()):
+            pending.start_timeout()
             if pending.id in held:
                 pending.taken = True
             elif pending.taken:
-                words = (
-                    f"The VS Code window was reloaded while it carried out an order ({_kind(pending.order)})."
-                )
-                pending.fail(WindowLost(f"{words} Whether it took effect is not known."))
+                pending.lose("The VS Code window was reloaded")
             else:
                 await self._send(pending)
         for order_id in held - self._orders.keys():
             await self._cancel(order_id)
+
+    def fail_taken(self, what: str) -> None:
+        """The window ends: fail the orders that it has, and keep the others until it comes back."""
+        for pending in list(self._orders.values()):
+            if pending.taken:
+                pending.lose(what)
 
     def end(self, kind: type[WindowError], why: str) -> None:
         self._ended = lambda: kind(why)

@@ -25,7 +25,16 @@ from glovebox.hub.state import StateDir
 from glovebox.hub.window.plugin import WindowPlugin
 from glovebox.hub.window_client import Hands
 from glovebox.protocol.base import Message
-from glovebox.protocol.window import Changed, Folder, Heartbeat, Hello, Registered, Registration, Window
+from glovebox.protocol.window import (
+    Changed,
+    Folder,
+    Heartbeat,
+    Hello,
+    Leaving,
+    Registered,
+    Registration,
+    Window,
+)
 from glovebox.server.app import create_app
 from glovebox.settings import Settings
 
@@ -98,6 +107,7 @@ class Windows:
         if window is None:
             window = self._open[entry.id] = self._new(entry)
         elif window.peer is not None:
+            log.warning("Window %s, which was %s, is taken over by a new registration", window, window.logged)
             self._background(window.peer.close())
             self._detach(window)
         log.info("Window %s has registered", window)
@@ -187,10 +197,15 @@ class Windows:
         if before != window.entry.registration:
             self._background(self._save())
 
-    def leave(self, window: OpenWindow, reason: str) -> None:
-        said = reason.strip() or "Its user has disconnected it."
-        self._remove(window.entry, WindowLeft, said)
-        self._background(self._save())
+    def leave(self, window: OpenWindow, leaving: Leaving) -> None:
+        """A window ends its connection: for good, or until it is loaded again."""
+        if leaving.returns:
+            window.link.fail_taken("The VS Code window was reloaded or closed")
+            self._detach(window, reloading=True)
+        else:
+            said = leaving.reason.strip() or "Its user has disconnected it."
+            self._remove(window.entry, WindowLeft, said)
+            self._background(self._save())
 
     def disconnected(self, window: OpenWindow, peer: Peer) -> None:
         if window.peer is peer and self._open.get(window.entry.id) is window:
@@ -222,15 +237,15 @@ class Windows:
     def _new(self, entry: WindowEntry) -> OpenWindow:
         return OpenWindow(entry, self._registry, self._settings, self._turns)
 
-    def _detach(self, window: OpenWindow) -> None:
+    def _detach(self, window: OpenWindow, *, reloading: bool = False) -> None:
         window.peer = None
         window.link.disconnected()
-        self._registry.disconnected(window.entry)
+        self._registry.disconnected(window.entry, reloading=reloading)
         self._log_state(window)
 
     def _remove(self, entry: WindowEntry, kind: type[WindowError], why: str) -> None:
         window = self._open.pop(entry.id)
-        self._registry.remove(entry, why)
+        self._registry.remove(entry, why, may_return=kind is WindowLost and entry.met)
         window.link.end(kind, f"The VS Code window {entry.registration.name!r} is gone. {why}")
         self._given_before += window.link.given
         self._failed_before += window.link.failed + window.link.outstanding

@@ -16,7 +16,8 @@ from glovebox.protocol.base import Message
 
 #: `waiting`: it registered and has not connected yet. `unresponsive`: it is connected, but its main thread
 #: does not answer. `paused`: its user has paused it. `away`: the connection broke, and may come back.
-WindowStatus = Literal["waiting", "connected", "unresponsive", "paused", "away"]
+#: `reloading`: it said that it closes, and may come back.
+WindowStatus = Literal["waiting", "connected", "unresponsive", "paused", "away", "reloading"]
 Kind = Literal["file", "directory", "other"]
 
 #: The largest piece of a file that goes in one message.
@@ -473,6 +474,9 @@ Told = Printed | Waiting | Succeeded | Failed
 
 
 class Leaving(Message):
-    """The user ends the connection (event `leaving`)."""
+    """The window ends the connection (event `leaving`)."""
 
     reason: str
+    #: False if its user has disconnected it. True if it closes: when it is reloaded, it comes back with its
+    #: secret, and VS Code does not say whether that is so.
+    returns: bool = False

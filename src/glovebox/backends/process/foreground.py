@@ -7,13 +7,17 @@ import pwd
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
 from glovebox.backends.process import bubblewrap
-from glovebox.backends.process.server_process import first_process, harmless_variables, without_secrets
+from glovebox.backends.process.server_process import (
+    first_process,
+    harmless_variables,
+    python_command,
+    without_secrets,
+)
 from glovebox.client.spec import BoxSpec, Mount, same_place
 from glovebox.errors import StartupError
 from glovebox.settings import Settings, as_flags
@@ -54,7 +58,7 @@ def _command(settings: Settings, environment: Mapping[str, str], directory: Path
     flags = as_flags(settings, without={"port", "session_api_key", "working_dir", "state_dir"})
     flags += ["--working-dir", workspace, *(("--state-dir", state) if state else ())]
     return bubblewrap.wrap_command(
-        [sys.executable, "-m", "glovebox", "serve", str(settings.port), *flags],
+        [*python_command(environment), "serve", str(settings.port), *flags],
         BoxSpec(
             workspace_in_box=workspace,
             volumes=(Mount(source=state, target=state),) if state else (),
