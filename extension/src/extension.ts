@@ -10,22 +10,26 @@ import { Connection, type ConnectionState } from "./hub/connection";
 import { HubCredentials } from "./hub/credentials";
 import { announceFirstAction } from "./notifications";
 import { OrderDispatcher } from "./hub/dispatcher";
+import { Approvals } from "./approval/approvals";
+import { ApprovalPrompts } from "./approval/prompts";
+import { WorkspaceContext } from "./approval/workspace_context";
+import { Containment } from "./orders/containment";
 import { folders, WindowOrderExecutor } from "./orders/executor";
 import { ReloadState } from "./hub/reload_state";
 import { StatusBar } from "./status_bar";
 import { VsCodeWindow } from "./vscode_window";
-
-const NO_APPROVALS = { pending: [], onDidChange: () => ({ dispose: () => undefined }) };
 
 let close: (() => Promise<void>) | undefined;
 
 /** Create the parts. Nothing is sent, unless the window was connected before a reload. */
 export function activate(context: vscode.ExtensionContext): void {
   const log = vscode.window.createOutputChannel("Glovebox", { log: true });
-  const views = new AgentViews(NO_APPROVALS, log);
+  const choices = new WorkspaceContext(context.workspaceState, new Containment(folders), folders);
+  const approvals = new Approvals(choices);
+  const views = new AgentViews(approvals, log);
   const activity = new ActivityLog(log, views.activity, () => void announceFirstAction());
   const companion = new CompanionProcess(companionPlace, (line) => log.info(line));
-  const executor = new WindowOrderExecutor(activity, views.recorder, new Forwarder(companion));
+  const executor = new WindowOrderExecutor(activity, views.recorder, approvals, new Forwarder(companion));
   const statusBar = new StatusBar("glovebox.menu");
   const credentials = new HubCredentials(context.secrets);
   const reloadState = new ReloadState(join(context.globalStorageUri.fsPath, "connected"), workspaceKey());
@@ -47,6 +51,7 @@ export function activate(context: vscode.ExtensionContext): void {
     log,
     views,
     executor,
+    new ApprovalPrompts(approvals, choices, log),
     statusBar,
     registerCommands(connection, credentials, log, { ...views.commands, stop: () => executor.stop() }),
     window.onChange(() => connection.sendChange()),

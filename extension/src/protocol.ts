@@ -41,6 +41,7 @@ export type FailureCode =
   | "paused"
   | "disconnected"
   | "denied"
+  | "undecided"
   | "no_companion"
   | "unsupported"
   | "failed";
@@ -581,6 +582,7 @@ export const FAILURES: readonly FailureCode[] = [
   "paused",
   "disconnected",
   "denied",
+  "undecided",
   "no_companion",
   "unsupported",
   "failed",

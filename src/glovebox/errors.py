@@ -120,6 +120,10 @@ class NoSuchSession(TerminalError, code="no_such_session", status=404):
     """No session has that name."""
 
 
+class CommandDenied(TerminalError, code="denied", status=403):
+    """The user of the VS Code window has not allowed the command; the text has the user's words."""
+
+
 class SessionExists(TerminalError, code="session_exists", status=409):
     """The name is taken."""
 

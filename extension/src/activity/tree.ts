@@ -1,26 +1,11 @@
 import * as vscode from "vscode";
 
+import type { ApprovalRequest, Approvals } from "../approval/approvals";
 import type { ConnectionState } from "../hub/connection";
 import { type ActionState, type Activity, type AgentAction, outcome } from "./model";
 
-/** A question that waits for the user's decision. */
-export interface ApprovalRequest {
-  id: string;
-  kind: string;
-  /** What is to be done, in one line. */
-  summary: string;
-  /** The same at length. */
-  detail: string;
-  agent: string;
-  /** The id of the action. */
-  action: string;
-}
-
-/** The questions that wait for the user's decision. */
-export interface PendingApprovals {
-  readonly pending: readonly ApprovalRequest[];
-  readonly onDidChange: (listener: () => void) => { dispose(): void };
-}
+/** The requests that wait for the user's decision. */
+export type PendingApprovals = Pick<Approvals, "pending" | "onDidChange">;
 
 type Node =
   | { type: "state" }
@@ -161,6 +146,7 @@ function approvalItem(request: ApprovalRequest): vscode.TreeItem {
   item.tooltip = request.detail;
   item.iconPath = new vscode.ThemeIcon("question", new vscode.ThemeColor("notificationsWarningIcon.foreground"));
   item.contextValue = "approval";
+  item.command = { command: "glovebox.showRequest", title: "Show", arguments: [request] };
   item.accessibilityInformation = { label: `${request.kind} ${request.summary} waits for your approval` };
   return item;
 }

@@ -1,13 +1,14 @@
 import * as vscode from "vscode";
 
 import type { ActivityObserver } from "../activity/log";
+import type { Approvals } from "../approval/approvals";
 import type { ChangeRecorder } from "../changes/recorder";
 import type { Forwarder } from "../companion/forward";
-import type { OrderExecutor } from "../hub/dispatcher";
+import type { OrderExecutor, Report } from "../hub/dispatcher";
 import type { Answer, Order } from "../protocol";
 import { BackgroundProcesses } from "./background_processes";
 import { BackgroundTerminal } from "./background_terminal";
-import { KeyedLock, unlessCancelled } from "./concurrency";
+import { KeyedLock, throwIfCancelled, unlessCancelled } from "./concurrency";
 import { Containment } from "./containment";
 import { Documents } from "./documents";
 import { Files } from "./files";
@@ -51,6 +52,7 @@ export class WindowOrderExecutor implements OrderExecutor, vscode.Disposable {
   constructor(
     private readonly observer: ActivityObserver,
     changes: ChangeRecorder,
+    private readonly approval: Pick<Approvals, "check" | "ended">,
     private readonly companion: Forwarder,
   ) {
     const lock = new KeyedLock();
@@ -63,7 +65,7 @@ export class WindowOrderExecutor implements OrderExecutor, vscode.Disposable {
   }
 
   /** Execute an order; rejects with a `Refusal`. */
-  async execute(order: Order, action: string, print: (text: string) => void, signal: AbortSignal): Promise<Answer> {
+  async execute(order: Order, action: string, print: Report, signal: AbortSignal, wait: Report): Promise<Answer> {
     const printAndShow = (text: string): void => {
       this.observer.printed(action, text);
       print(text);
@@ -71,15 +73,20 @@ export class WindowOrderExecutor implements OrderExecutor, vscode.Disposable {
     try {
       this.checkAllowed(order);
       this.observer.orderStarted(order, action);
-      const isCommand = order.kind === "run" || order.kind === "run_apart";
-      const either = AbortSignal.any([signal, this.pending.signal, ...(isCommand ? [] : [this.stopping.signal])]);
-      const answer = await unlessCancelled(this.dispatch(order, printAndShow, either), either, GRACE);
+      const cancelled = AbortSignal.any([signal, this.pending.signal]);
+      const stopped = AbortSignal.any([cancelled, this.stopping.signal]);
+      await this.approval.check(order, action, stopped, wait);
+      throwIfCancelled(stopped);
+      const end = order.kind === "run" || order.kind === "run_apart" ? cancelled : stopped;
+      const answer = await unlessCancelled(this.dispatch(order, printAndShow, end), end, GRACE);
       this.observer.orderEnded(order, action, answer);
       return answer;
     } catch (error) {
       const refusal = toRefusal(error, "path" in order ? order.path : order.kind);
       this.observer.orderRefused(order, action, refusal.message);
       throw refusal;
+    } finally {
+      this.approval.ended(order);
     }
   }
 
@@ -179,7 +186,7 @@ export class WindowOrderExecutor implements OrderExecutor, vscode.Disposable {
   }
 }
 
-/** The paths of the folders of the workspace. */
+/** The paths of the workspace's folders. */
 export function folders(): string[] {
   const all = vscode.workspace.workspaceFolders ?? [];
   return all.filter(({ uri }) => uri.scheme === "file").map(({ uri }) => uri.fsPath);

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
+import time
 import uuid
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, NoReturn, Protocol
@@ -22,6 +23,7 @@ from glovebox.errors import (
 )
 from glovebox.hub.window_client import LIMIT, AnswerT, OrderRefused
 from glovebox.json_codec import convert
+from glovebox.protocol.events import ActionWaiting
 from glovebox.protocol.window import (
     ActionReport,
     Answer,
@@ -64,6 +66,7 @@ class _Pending:
         limit: float | None,
         outcome: asyncio.Future[Any],
         printed: Callable[[str], None] | None,
+        waiting: Callable[[str], None] | None,
     ) -> None:
         self.id = uuid.uuid4().hex
         self.order = order
@@ -73,6 +76,7 @@ class _Pending:
         self.timeout: asyncio.Timeout | None = None
         self.outcome = outcome
         self.printed = printed
+        self.waiting = waiting
         #: The window has said that it has it.
         self.taken = False
         #: The number of the next report.
@@ -82,17 +86,35 @@ class _Pending:
         self.half = ""
         #: What the window's user is asked before the order is carried out.
         self.question = ""
-        call = current_call.get()
-        #: The id of the action that it is a part of.
-        self.action = call.id if call else ""
+        #: The action that it is a part of.
+        self.call = current_call.get()
+        self.action = self.call.id if self.call else ""
+
+    def wait(self, question: str) -> None:
+        """The user is asked something, or has decided if that is empty: only then does the time limit run."""
+        if self.outcome.done():
+            return
+        self.question = question
+        self.start_timeout()
+        if self.waiting is not None:
+            self.waiting(question)
+        elif self.call is not None:
+            self.call.tell(ActionWaiting, question=question)
+
+    def _patience(self) -> float | None:
+        """How long the user has for a decision: as long as the caller of the action waits for an answer."""
+        call = self.call
+        if call is None or call.timeout is None or self.waiting is not None:
+            return None
+        return max(call.started + call.timeout - time.monotonic(), 0.0)
 
     def fail(self, error: Exception) -> None:
         if not self.outcome.done():
             self.outcome.set_exception(error)
 
     def start_timeout(self) -> None:
-        if self.limit is not None:
-            self._reschedule(asyncio.get_running_loop().time() + self.limit)
+        limit = self._patience() if self.question else self.limit
+        self._reschedule(None if limit is None else asyncio.get_running_loop().time() + limit)
 
     def stop_timeout(self) -> None:
         self._reschedule(None)
@@ -103,7 +125,8 @@ class _Pending:
 
     def lose(self, what: str) -> None:
         words = f"{what} while it carried out an order ({_kind(self.order)})."
-        self.fail(WindowLost(f"{words} Whether it took effect is not known."))
+        effect = "Its user had not allowed it yet" if self.question else "Whether it took effect is not known"
+        self.fail(WindowLost(f"{words} {effect}."))
 
 
 class WindowLink:
@@ -138,9 +161,11 @@ class WindowLink:
         *,
         limit: float | None = LIMIT,
         printed: Callable[[str], None] | None = None,
+        waiting: Callable[[str], None] | None = None,
     ) -> AnswerT:
         self._check()
-        pending = _Pending(order, answer, limit, asyncio.get_running_loop().create_future(), printed)
+        outcome = asyncio.get_running_loop().create_future()
+        pending = _Pending(order, answer, limit, outcome, printed, waiting)
         self._orders[pending.id] = pending
         self.given += 1
         try:
@@ -149,10 +174,10 @@ class WindowLink:
                     pending.start_timeout()
                     await self._send_reports()
                     await self._send(pending)
-                result: AnswerT = await pending.outcome
+                result: AnswerT = await outcome
                 return result
         except TimeoutError:
-            self._raise_unanswered(order, limit or 0.0)
+            self._raise_unanswered(pending)
         finally:
             self._forget(pending)
 
@@ -175,8 +200,14 @@ class WindowLink:
                 f"The VS Code window {window.name!r} has {MOST_ORDERS} orders to carry out already."
             )
 
-    def _raise_unanswered(self, order: Order, limit: float) -> NoReturn:
-        window = self.window
+    def _raise_unanswered(self, pending: _Pending) -> NoReturn:
+        window, order, limit = self.window, pending.order, pending.limit or 0.0
+        if pending.question:
+            raise OrderRefused(
+                "undecided",
+                f"The user of the VS Code window {window.name!r} has not decided in time, and nothing was"
+                f" done. The question was: {pending.question}",
+            )
         state = "" if window.status == "connected" else f" It is {window.status}."
         raise WindowUnresponsive(
             f"The VS Code window {window.name!r} did not answer an order ({_kind(order)}) within {limit:g} s."
@@ -308,7 +339,7 @@ class WindowLink:
                 if text:
                     pending.printed(text)
         elif isinstance(report, Waiting):
-            pending.question = report.question
+            pending.wait(_joined(report.question)[0])
         elif isinstance(report, Failed):
             pending.fail(_failure(report))
         elif not isinstance(report.answer, pending.answer):

@@ -500,7 +500,7 @@ class Succeeded(Telling, tag="succeeded"):
 FailureCode = Literal[
     "not_found", "is_directory", "not_directory", "exists", "not_empty", "outside_workspace", "no_folder",
     "untrusted", "unsaved_changes", "changed_meanwhile", "not_saved", "busy", "no_session", "bad_pattern",
-    "paused", "disconnected", "denied", "no_companion", "unsupported", "failed",
+    "paused", "disconnected", "denied", "undecided", "no_companion", "unsupported", "failed",
 ]  # fmt: skip
 
 

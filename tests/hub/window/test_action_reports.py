@@ -66,7 +66,7 @@ async def test_a_command_that_runs_on_has_no_exit_code(tmp_path: Path) -> None:
         assert (last.state, last.exit_code, last.message) == ("succeeded", None, "The command runs on.")
 
 
-def test_the_end_of_what_the_companion_box_answers_is_shown() -> None:
+async def test_the_end_of_what_the_companion_box_answers_is_shown() -> None:
     hands = DirectoryHands()
     reporter = ActionReporter(hands)
     call = Executor([], EventLog()).call("c")

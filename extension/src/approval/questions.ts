@@ -1,0 +1,93 @@
+import type { Order } from "../protocol";
+import { parseJson } from "./policy";
+
+/** The most characters of a question. */
+const MAX_QUESTION = 300;
+
+/** What the user decides about. */
+export interface Question {
+  /** What the agent wants to do, to follow its name: "wants to run `make`". */
+  text: string;
+  /** The command, path or address, in one line. */
+  summary: string;
+  /** All of it. */
+  detail: string;
+}
+
+/** The question for an order. */
+export function questionFor(order: Order): Question {
+  const { verb, what, detail } = describe(order);
+  const summary = oneLine(what);
+  return { text: `wants to ${verb}${summary === "" ? "" : ` ${summary}`}`, summary, detail: detail ?? what };
+}
+
+interface Description {
+  verb: string;
+  what: string;
+  detail?: string;
+}
+
+function describe(order: Order): Description {
+  switch (order.kind) {
+    case "run":
+      return { verb: "run", what: order.command };
+    case "run_apart":
+      return { verb: "run in the background", what: order.command };
+    case "input":
+      return { verb: "type into its terminal", what: JSON.stringify(order.text) };
+    case "write":
+      return { verb: "edit", what: order.path };
+    case "land":
+      return { verb: "upload", what: order.path };
+    case "move":
+      return { verb: "move", what: `${order.path} to ${order.to}${order.overwrite ? ", over what is there" : ""}` };
+    case "delete":
+      return { verb: "delete", what: `${order.path}${order.recursive ? " and everything in it" : ""}` };
+    case "make_directory":
+      return { verb: "make the directory", what: order.path };
+    case "stat":
+    case "list":
+    case "read":
+      return { verb: order.kind === "read" ? "read" : "look at", what: order.path };
+    case "glob":
+    case "grep":
+      return { verb: "search", what: `${order.path} for ${order.pattern}` };
+    case "forward":
+      return describeForward(order.method, order.path, parseJson(order.body));
+    default:
+      return { verb: order.kind.replaceAll("_", " "), what: "" };
+  }
+}
+
+/** What the texts of an action of the companion box are called, in the order of their importance. */
+const TEXTS = ["code", "url", "browser_actions", "name"] as const;
+const VERBS: Readonly<Record<string, string>> = {
+  run_ipython: "run Python code",
+  browse: "open the page",
+  browse_interactive: "use the browser",
+  call_tool_mcp: "call the MCP tool",
+};
+
+function describeForward(method: string, path: string, body: unknown): Description {
+  const action = property(property(body, "action"), "action") ?? property(body, "action");
+  const args = property(property(body, "action"), "args") ?? property(body, "args");
+  if (typeof action === "string") {
+    const text = TEXTS.map((name) => property(args, name)).find((value): value is string => typeof value === "string");
+    return { verb: VERBS[action] ?? action, what: text ?? "", detail: JSON.stringify(args, undefined, 2) };
+  }
+  if (property(body, "method") === "tools/call") {
+    const call = property(body, "params");
+    return { verb: "call the MCP tool", what: String(property(call, "name")), detail: JSON.stringify(call, undefined, 2) };
+  }
+  return { verb: "use its companion box:", what: `${method} ${path}` };
+}
+
+function property(value: unknown, name: string): unknown {
+  return typeof value === "object" && value !== null ? (value as Record<string, unknown>)[name] : undefined;
+}
+
+/** A text in one line, without characters that would hide or turn around a part of it. */
+export function oneLine(text: string): string {
+  const line = text.trim().replaceAll(/\s*[\r\n]+\s*/g, " ⏎ ").replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, "\ufffd");
+  return line.length > MAX_QUESTION ? `${line.slice(0, MAX_QUESTION)} …` : line;
+}
