@@ -1,18 +1,21 @@
 import * as vscode from "vscode";
 import type { Connection, ConnectionState } from "./hub/connection";
-import type { EditViewer } from "./activity/edit_viewer";
 import type { HubCredentials } from "./hub/credentials";
 import { showProblem } from "./notifications";
 import { toProblem } from "./problem";
+
+/** What commands do, by their names; the argument is the item of a view, if the command was chosen there. */
+export type Commands = Record<string, (item?: never) => unknown>;
 
 /** Register the user's commands; problems in them are shown. */
 export function registerCommands(
   connection: Connection,
   credentials: HubCredentials,
-  edits: EditViewer,
   log: vscode.LogOutputChannel,
+  others: Commands,
 ): vscode.Disposable {
-  const commands: Record<string, () => unknown> = {
+  const commands: Commands = {
+    ...others,
     connect: () => connection.connect(),
     disconnect: () => connection.disconnect(),
     pause: () => {
@@ -30,14 +33,13 @@ export function registerCommands(
     },
     forgetKey: () => credentials.forgetKey(),
     showLog: () => log.show(),
-    showLastEdit: () => edits.showLast(),
     openSettings: () => vscode.commands.executeCommand("workbench.action.openSettings", "glovebox."),
     menu: () => showMenu(connection.state),
   };
   const registered = Object.entries(commands).map(([name, run]) =>
-    vscode.commands.registerCommand(`glovebox.${name}`, async () => {
+    vscode.commands.registerCommand(`glovebox.${name}`, async (item?: never) => {
       try {
-        await run();
+        await run(item);
       } catch (error) {
         await showProblem(toProblem(error));
       }

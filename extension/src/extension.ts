@@ -2,9 +2,11 @@ import { hostname } from "node:os";
 import { join } from "node:path";
 import * as vscode from "vscode";
 import { ActivityLog } from "./activity/log";
+import { AgentViews } from "./activity/views";
 import { registerCommands } from "./commands";
-import { Connection } from "./hub/connection";
-import { EditViewer } from "./activity/edit_viewer";
+import { Forwarder } from "./companion/forward";
+import { CompanionProcess, type CompanionPlace } from "./companion/process";
+import { Connection, type ConnectionState } from "./hub/connection";
 import { HubCredentials } from "./hub/credentials";
 import { announceFirstAction } from "./notifications";
 import { OrderDispatcher } from "./hub/dispatcher";
@@ -22,24 +24,36 @@ let close: (() => Promise<void>) | undefined;
 /** Create the parts. Nothing is sent, unless the window was connected before a reload. */
 export function activate(context: vscode.ExtensionContext): void {
   const log = vscode.window.createOutputChannel("Glovebox", { log: true });
-  const edits = new EditViewer(log);
-  const activity = new ActivityLog(log, edits, () => void announceFirstAction());
   const choices = new WorkspaceContext(context.workspaceState, new Containment(folders), folders);
   const approvals = new Approvals(choices);
-  const executor = new WindowOrderExecutor(activity, approvals);
+  const views = new AgentViews(approvals, log);
+  const activity = new ActivityLog(log, views.activity, () => void announceFirstAction());
+  const companion = new CompanionProcess(companionPlace, (line) => log.info(line));
+  const executor = new WindowOrderExecutor(activity, approvals, views.recorder, new Forwarder(companion));
   const statusBar = new StatusBar("glovebox.menu");
   const credentials = new HubCredentials(context.secrets);
   const reloadState = new ReloadState(join(context.globalStorageUri.fsPath, "connected"), workspaceKey());
-  const dispatcher = new OrderDispatcher(executor, log, (count) => (statusBar.busy = count));
-  const window = new VsCodeWindow(context, log, credentials, executor, reloadState, statusBar, activity);
+  const dispatcher = new OrderDispatcher(
+    executor,
+    log,
+    (count) => (statusBar.busy = count),
+    (report) => views.activity.report(report),
+  );
+  const indicator = {
+    set state(state: ConnectionState) {
+      statusBar.state = state;
+      views.state = state;
+    },
+  };
+  const window = new VsCodeWindow(context, log, credentials, executor, reloadState, indicator, activity);
   const connection = new Connection(window, dispatcher);
   context.subscriptions.push(
     log,
-    edits,
+    views,
     executor,
     new ApprovalPrompts(approvals, choices, log),
     statusBar,
-    registerCommands(connection, credentials, edits, log),
+    registerCommands(connection, credentials, log, { ...views.commands, stop: () => executor.stop() }),
     window.onChange(() => connection.sendChange()),
   );
   close = () => window.close(connection);
@@ -53,6 +67,11 @@ export function activate(context: vscode.ExtensionContext): void {
 /** Called by VS Code when the window is closed or reloaded. */
 export async function deactivate(): Promise<void> {
   await close?.();
+}
+
+function companionPlace(): CompanionPlace {
+  const command = vscode.workspace.getConfiguration("glovebox").get("command", "");
+  return { command: command.trim() || "glovebox", folders: folders() };
 }
 
 /** Identifies the workspace; also the machine, since home directories may be shared between machines. */

@@ -65,7 +65,8 @@ export type Order =
   | Delete
   | Arrive
   | Depart
-  | Forward;
+  | Forward
+  | FetchBody;
 
 export type Answer =
   | Done
@@ -76,7 +77,8 @@ export type Answer =
   | Entries
   | Found
   | Lines
-  | Forwarded;
+  | Forwarded
+  | BodyPiece;
 
 export type Told =
   | Printed
@@ -256,8 +258,18 @@ export interface Forwarded {
   kind: "forwarded";
   status: number;
   headers: Record<string, string>;
-  /** Empty if it was reported as output. */
+  /** All of it, or its beginning. */
   body?: Uint8Array;
+  /** What the rest is fetched by; empty if there is none. */
+  stream?: string;
+}
+
+/** A piece of a response's body. */
+export interface BodyPiece {
+  kind: "body_piece";
+  data: Uint8Array;
+  /** There is nothing after it. */
+  last: boolean;
 }
 
 /**
@@ -406,7 +418,11 @@ export interface Depart {
   kind: "depart";
 }
 
-/** Send an HTTP request to the companion box, which the window starts on first need. */
+/**
+ * Send an HTTP request to the companion box, which the window starts on first need.
+ *
+ * The window refuses what is not in `FORWARDED_PATHS` and `COMPANION_ACTIONS`.
+ */
 export interface Forward {
   kind: "forward";
   method: string;
@@ -414,8 +430,14 @@ export interface Forward {
   path: string;
   headers: Record<string, string>;
   body: Uint8Array;
-  /** Report the body of the response as output while it comes, as for server-sent events. */
-  stream: boolean;
+}
+
+/** Wait for the next piece of a response's body. Cancelling it ends the request. */
+export interface FetchBody {
+  kind: "fetch_body";
+  stream: string;
+  /** End the request instead. */
+  close: boolean;
 }
 
 /** An order on its way (event `order`); acknowledged when the window has it. */
@@ -512,6 +534,7 @@ export interface AnswerTo {
   arrive: Done;
   depart: Done;
   forward: Forwarded;
+  fetch_body: BodyPiece;
 }
 
 /** Every kind of order. */
@@ -535,6 +558,7 @@ export const ORDERS: readonly Order["kind"][] = [
   "arrive",
   "depart",
   "forward",
+  "fetch_body",
 ];
 
 /** Every reason there is. */
@@ -560,4 +584,45 @@ export const FAILURES: readonly FailureCode[] = [
   "no_companion",
   "unsupported",
   "failed",
+];
+
+/** Actions that the companion box carries out, and the path that they are posted to. */
+export const COMPANION_ACTIONS: readonly string[] = [
+  "run_ipython",
+  "browse",
+  "browse_interactive",
+  "call_tool_mcp",
+];
+export const ACTIONS_PATH = "/execute_action_stream";
+
+/** What else may be forwarded to the companion box: nothing of its shell, processes and files. */
+export const FORWARDED_PATHS: readonly string[] = [
+  "GET /kernels",
+  "POST /kernels",
+  "GET /kernels/{name}",
+  "DELETE /kernels/{name}",
+  "POST /kernels/{name}/interrupt",
+  "POST /kernels/{name}/restart",
+  "GET /kernels/{name}/cells/{id}",
+  "GET /kernelspecs",
+  "GET /browser",
+  "GET /browser/screenshot",
+  "GET /browser/screencast",
+  "POST /update_mcp_server",
+  "GET /mcp/servers",
+  "PUT /mcp/servers",
+  "GET /mcp/servers/{name}",
+  "POST /mcp/servers/{name}/restart",
+  "GET /mcp/servers/{name}/log",
+  "PUT /mcp/profiles/{name}",
+  "DELETE /mcp/profiles",
+  "GET /sse",
+  "POST /messages/",
+  "GET /mcp/sse",
+  "POST /mcp/messages/",
+  "GET /mcp",
+  "POST /mcp",
+  "DELETE /mcp",
+  "GET /metrics",
+  "GET /metrics/system",
 ];

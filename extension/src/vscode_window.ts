@@ -10,7 +10,6 @@ import { syncWithMainThread } from "./orders/open_documents";
 import { errorText } from "./problem";
 import type { Folder, Registration, WindowStatus } from "./protocol";
 import type { HubIdentity, ReloadState } from "./hub/reload_state";
-import type { StatusBar } from "./status_bar";
 
 /** Identifies this window until it is reloaded. */
 const INSTANCE = randomUUID();
@@ -27,7 +26,7 @@ export class VsCodeWindow implements HostWindow {
     private readonly credentials: HubCredentials,
     private readonly executor: { readonly capabilities: string[] },
     private readonly reloadState: ReloadState,
-    private readonly statusBar: StatusBar,
+    private readonly indicator: { state: ConnectionState },
     private readonly activity: ActivityLog,
   ) {}
 
@@ -83,7 +82,7 @@ export class VsCodeWindow implements HostWindow {
   }
 
   showState(state: ConnectionState): void {
-    this.statusBar.state = state;
+    this.indicator.state = state;
     void vscode.commands.executeCommand("setContext", "glovebox.paused", state.name === "paused");
     if (state.name === "connected") {
       this.log.info(`Connected to the hub at ${state.url} as ${state.id}.`);

@@ -344,7 +344,7 @@ class TooLarge(TransferError, code="too_large", status=413):
     """The upload is beyond the configured size."""
 
 
-class WindowError(GloveboxError, code="window_failed"):
+class WindowError(GloveboxError, code="window_failed", status=503):
     """A VS Code window could not be dealt with."""
 
 
@@ -370,6 +370,14 @@ class WindowLeft(WindowError, code="window_left"):
 
 class BadWindowAnswer(WindowError, code="bad_window_answer"):
     """What the VS Code window answers cannot be understood."""
+
+
+class WindowRefused(GloveboxError, code="window_refused", status=403):
+    """The VS Code window refuses: its user has said no, or does not trust the workspace."""
+
+
+class NoCompanion(GloveboxError, code="no_companion", status=503):
+    """The VS Code window has no companion box; the text says what is missing."""
 
 
 class ClientError(GloveboxError, code="client_failed"):

@@ -29,7 +29,6 @@ from glovebox.errors import (
     NoWindow,
     SeveralWindows,
     TransferError,
-    UnsupportedAction,
     WindowLeft,
     WindowLost,
     WindowPaused,
@@ -135,8 +134,9 @@ async def test_commands_and_files_of_a_window(hub: RunningHub, window: OpenedWin
         refused = await box.read("/etc/hostname")
         assert isinstance(refused, ErrorObservation)
         assert refused.error_id == "outside_workspace"
-        with pytest.raises(UnsupportedAction, match="VS Code window has no IPython kernel"):
-            await box.run_ipython("1")
+        missing = await box.run_ipython("1")
+        assert isinstance(missing, ErrorObservation)
+        assert missing.error_id == "no_companion"
         assert await box.vscode_url() is None
 
 

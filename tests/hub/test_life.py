@@ -51,7 +51,13 @@ class Asking(threading.Thread):
 
     def error(self) -> str:
         """The code of what it was answered."""
-        return str(self.answer().headers.get("X-Glovebox-Error", ""))
+        return error_id(self.answer())
+
+
+def error_id(answer: httpx.Response) -> str:
+    """The code of the error that an action was answered with."""
+    assert answer.status_code == 200, answer.text
+    return str(answer.json()["extras"].get("error_id", ""))
 
 
 WAITING = "echo begun >>log; until [ -e go ]; do sleep 0.02; done; echo over"
@@ -118,7 +124,7 @@ def test_a_window_that_breaks_off_is_waited_for_and_then_lost(
     hub.wait_for(opened.id, "away")
     hub.wait_for(opened.id, "gone")
     assert asking.error() == "window_lost"
-    assert "did not come back within 6 s" in asking.answer().json()["detail"]
+    assert "did not come back within 6 s" in asking.answer().json()["content"]
 
 
 def test_a_window_that_is_killed_is_away_at_once(hub: RunningHub, tmp_path: Path) -> None:
@@ -190,7 +196,7 @@ def test_a_reloaded_window_is_the_same_box_and_forgets_what_it_was_doing(
     assert opened.id == before
     opened.call(opened.window.connect())
     assert asking.error() == "window_lost"
-    assert "reloaded" in asking.answer().json()["detail"]
+    assert "reloaded" in asking.answer().json()["content"]
     (tmp_path / "go").touch()
     assert hub.act(opened.id, "read", path=str(tmp_path / "log")).json()["content"].count("begun") == 1
 
@@ -328,10 +334,7 @@ def test_a_window_whose_main_thread_hangs_is_unresponsive_until_it_answers(
     (tmp_path / "a").write_text("b")
     opened.window.beating = False
     hub.wait_for(opened.id, "unresponsive")
-    assert (
-        hub.act(opened.id, "read", path=str(tmp_path / "a")).headers["X-Glovebox-Error"]
-        == "window_unresponsive"
-    )
+    assert error_id(hub.act(opened.id, "read", path=str(tmp_path / "a"))) == "window_unresponsive"
     assert opened.window.begun == []
     opened.window.beating = True
     hub.wait_for(opened.id, "connected")
@@ -344,11 +347,11 @@ def test_a_paused_window_refuses_until_it_goes_on(
     (tmp_path / "a").write_text("b")
     opened.window.paused = True
     # The hub has not heard of it yet: the window refuses by itself.
-    assert hub.act(opened.id, "read", path=str(tmp_path / "a")).headers["X-Glovebox-Error"] == "window_paused"
+    assert error_id(hub.act(opened.id, "read", path=str(tmp_path / "a"))) == "window_paused"
     opened.call(opened.window.change())
     assert hub.status(opened.id) == "paused"
     seen = len(opened.window.begun)
-    assert hub.act(opened.id, "read", path=str(tmp_path / "a")).headers["X-Glovebox-Error"] == "window_paused"
+    assert error_id(hub.act(opened.id, "read", path=str(tmp_path / "a"))) == "window_paused"
     assert len(opened.window.begun) == seen
     opened.window.paused = False
     opened.call(opened.window.change())
@@ -362,7 +365,7 @@ def test_a_window_that_leaves_is_gone_and_says_why(
     opened.call(opened.window.leave("Enough for today."))
     assert hub.status(opened.id) == "gone"
     assert asking.error() == "window_left"
-    assert "Enough for today." in asking.answer().json()["detail"]
+    assert "Enough for today." in asking.answer().json()["content"]
     assert "Enough for today." in hub.act(opened.id, "run", command="pwd").json()["detail"]
 
 
@@ -441,7 +444,7 @@ def test_an_answer_that_makes_no_sense_is_said_to_be_that(
         {"kind": "succeeded", "id": order_id, "number": 1, "answer": 7}
     ]
     answer = hub.act(opened.id, "read", path=str(tmp_path / "a"))
-    assert answer.headers["X-Glovebox-Error"] == "bad_window_answer"
+    assert error_id(answer) == "bad_window_answer"
     opened.window.says = lambda order_id, order: None
     (tmp_path / "a").write_text("b")
     assert hub.act(opened.id, "read", path=str(tmp_path / "a")).status_code == 200

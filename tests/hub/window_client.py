@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 KINDS = [
     "run", "run_apart", "input", "end_session", "stat", "read", "write", "put", "land", "drop", "list",
-    "glob", "grep", "make_directory", "move", "delete",
+    "glob", "grep", "make_directory", "move", "delete", "forward", "fetch_body",
 ]  # fmt: skip
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from glovebox.protocol import window as say
 from tests.hub.window_bash import Terminals
+from tests.hub.window_companion import WindowCompanion
 
 Printed = Callable[[str], None]
 
@@ -34,6 +35,8 @@ class WindowHands:
         #: Files with unsaved changes, and what their editors show.
         self.unsaved: dict[str, bytes] = {}
         self.terminals = Terminals()
+        #: The companion box, if there is one.
+        self.companion: WindowCompanion | None = None
         self._uploads: dict[str, bytes] = {}
 
     async def do(self, order: say.Order, printed: Printed) -> say.Answer:
@@ -53,6 +56,11 @@ class WindowHands:
                 case say.EndSession():
                     await self.terminals.end(order.session)
                     return say.Done()
+                case say.Forward():
+                    self._check_trust()
+                    return await self._companion().forward(order)
+                case say.FetchBody():
+                    return await self._companion().fetch(order)
                 case _:
                     return self._file(order)
         except FileNotFoundError as error:
@@ -63,6 +71,11 @@ class WindowHands:
             raise No("not_directory", f"{error.filename} is no directory.") from error
         except OSError as error:
             raise No("failed", str(error)) from error
+
+    def _companion(self) -> WindowCompanion:
+        if self.companion is None:
+            raise No("no_companion", "There is no glovebox here: install it.")
+        return self.companion
 
     async def _run(self, order: say.Run, printed: Printed) -> say.Answer:
         self._check_trust()

@@ -1,7 +1,7 @@
 import type { Log } from "../activity/log";
 import { Outbox } from "./outbox";
 import { errorText } from "../problem";
-import { type Answer, FAILURES, type FailureCode, type Order, type Ordered } from "../protocol";
+import { type ActionReport, type Answer, FAILURES, type FailureCode, type Order, type Ordered } from "../protocol";
 
 /** How long the executor may take to report the orders that a pause has ended, before they fail here. */
 const PAUSE_MS = 1000;
@@ -28,11 +28,12 @@ export class OrderDispatcher {
   readonly #running = new Map<string, AbortController>();
   #paused = false;
 
-  /** `onBusy` is called with the number of orders that are running. */
+  /** `onBusy` is called with the number of orders that are running, `show` with the reports of the agent's actions. */
   constructor(
     private readonly executor: OrderExecutor,
     private readonly log: Log,
     private readonly onBusy: (count: number) => void = () => undefined,
+    readonly show: (report: ActionReport) => void = () => undefined,
   ) {}
 
   get outbox(): Outbox {

@@ -1,7 +1,7 @@
 import { open, readFile, stat } from "node:fs/promises";
 import * as vscode from "vscode";
 
-import type { ActivityObserver } from "../activity/log";
+import type { ChangeRecorder } from "../changes/recorder";
 import type { Content, Read, Write, Written } from "../protocol";
 import { type KeyedLock, throwIfCancelled } from "./concurrency";
 import type { Containment, Place } from "./containment";
@@ -14,7 +14,7 @@ export class Documents {
   constructor(
     private readonly containment: Containment,
     private readonly lock: KeyedLock,
-    private readonly observer: ActivityObserver,
+    private readonly changes: ChangeRecorder,
   ) {}
 
   async read(order: Read): Promise<Content> {
@@ -38,11 +38,7 @@ export class Documents {
       const before = await readContent(place.path);
       checkPreconditions(order, before);
       const after = new Uint8Array(order.data);
-      await replaceContent(place, before, after);
-      const [was, is] = [decodeText(before ?? new Uint8Array()), decodeText(after)];
-      if (was !== undefined && is !== undefined) {
-        this.observer.fileEdited(vscode.Uri.file(place.path), was, is);
-      }
+      await this.changes.edit(place.path, () => replaceContent(place, before, after));
       return { kind: "written", created: before === undefined };
     });
   }
@@ -59,7 +55,7 @@ function checkPreconditions(order: Write, before: Uint8Array | undefined): void 
 }
 
 /** The content of a file; undefined if there is none. */
-async function readContent(path: string): Promise<Uint8Array | undefined> {
+export async function readContent(path: string): Promise<Uint8Array | undefined> {
   try {
     return await readFile(path);
   } catch (error) {
@@ -102,7 +98,7 @@ async function readPiece(path: string, offset: number, length: number): Promise<
 }
 
 /** Write a file: through its editor if it is open, which keeps its position and can undo the change. */
-async function replaceContent(place: Place, before: Uint8Array | undefined, after: Uint8Array): Promise<void> {
+export async function replaceContent(place: Place, before: Uint8Array | undefined, after: Uint8Array): Promise<void> {
   const document = documentAt(place.path);
   const text = decodeText(after);
   if (document !== undefined && !document.isClosed && before !== undefined && text !== undefined) {

@@ -2,6 +2,8 @@ import * as vscode from "vscode";
 
 import type { ActivityObserver } from "../activity/log";
 import type { Approvals } from "../approval/approvals";
+import type { ChangeRecorder } from "../changes/recorder";
+import type { Forwarder } from "../companion/forward";
 import type { OrderExecutor, Report } from "../hub/dispatcher";
 import type { Answer, Order } from "../protocol";
 import { BackgroundProcesses } from "./background_processes";
@@ -22,6 +24,7 @@ type Kind = Order["kind"];
 const COMMANDS: readonly Kind[] = ["run", "run_apart", "input", "end_session"];
 const READING: readonly Kind[] = ["stat", "read", "list", "glob", "grep"];
 const CHANGES: readonly Kind[] = ["write", "put", "land", "drop", "make_directory", "move", "delete"];
+const COMPANION: readonly Kind[] = ["forward", "fetch_body"];
 /** What is allowed in a workspace that the user does not trust. */
 const UNTRUSTED = new Set<Kind>([...READING, "drop", "end_session"]);
 /** How long a cancelled order may take to end, so that its result is known. */
@@ -32,7 +35,6 @@ export class WindowOrderExecutor implements OrderExecutor, vscode.Disposable {
   /** The kinds of orders that this window can execute. */
   readonly capabilities: string[];
   private readonly containment = new Containment(folders);
-  private readonly lock = new KeyedLock();
   private readonly scratch = new PrivateDirectory();
   private readonly terminals = new Terminals(this.containment, this.scratch);
   private readonly backgroundTerminal = new BackgroundTerminal(() => this.background.stop());
@@ -40,19 +42,26 @@ export class WindowOrderExecutor implements OrderExecutor, vscode.Disposable {
     this.backgroundTerminal.write(text);
   });
   private readonly documents: Documents;
-  private readonly files = new Files(this.containment, this.lock);
-  private readonly uploads = new Uploads(this.containment, this.lock, this.scratch);
+  private readonly files: Files;
+  private readonly uploads: Uploads;
   private readonly search = new Search(this.containment);
   private pending = new AbortController();
+  private stopping = new AbortController();
   private paused = false;
 
   constructor(
     private readonly observer: ActivityObserver,
     private readonly approval: Pick<Approvals, "check" | "ended">,
+    changes: ChangeRecorder,
+    private readonly companion: Forwarder,
   ) {
-    this.documents = new Documents(this.containment, this.lock, observer);
+    const lock = new KeyedLock();
+    this.documents = new Documents(this.containment, lock, changes);
+    this.files = new Files(this.containment, lock, changes);
+    this.uploads = new Uploads(this.containment, lock, this.scratch, changes);
     // The shells of Windows do not understand agents' commands; those of WSL do, and run on Linux.
-    this.capabilities = [...(process.platform === "win32" ? [] : COMMANDS), ...READING, ...CHANGES];
+    const commands = process.platform === "win32" ? [] : COMMANDS;
+    this.capabilities = [...commands, ...READING, ...CHANGES, ...COMPANION];
   }
 
   /** Execute an order; rejects with a `Refusal`. */
@@ -64,9 +73,11 @@ export class WindowOrderExecutor implements OrderExecutor, vscode.Disposable {
     try {
       this.checkAllowed(order);
       this.observer.orderStarted(order, action);
-      const either = AbortSignal.any([signal, this.pending.signal]);
-      await this.approval.check(order, action, either, wait);
-      throwIfCancelled(either);
+      const isCommand = order.kind === "run" || order.kind === "run_apart";
+      const stopped = AbortSignal.any([signal, this.pending.signal, this.stopping.signal]);
+      const either = isCommand ? AbortSignal.any([signal, this.pending.signal]) : stopped;
+      await this.approval.check(order, action, stopped, wait);
+      throwIfCancelled(stopped);
       const answer = await unlessCancelled(this.dispatch(order, printAndShow, either), either, GRACE);
       this.observer.orderEnded(order, action, answer);
       return answer;
@@ -89,9 +100,19 @@ export class WindowOrderExecutor implements OrderExecutor, vscode.Disposable {
     this.paused = false;
   }
 
+  /** Interrupt running commands, which then end by themselves, and cancel all other running orders. */
+  stop(): void {
+    const stopping = this.stopping;
+    this.stopping = new AbortController();
+    stopping.abort(new Refusal("denied", "The user of the window has stopped this action."));
+    this.background.stop();
+    this.terminals.interrupt();
+  }
+
   dispose(): void {
     this.cancelAll(new Refusal("disconnected", "The window has ended the connection."));
     this.background.stop();
+    this.companion.stop();
     this.backgroundTerminal.dispose();
     this.terminals.dispose();
     this.scratch.dispose();
@@ -154,15 +175,18 @@ export class WindowOrderExecutor implements OrderExecutor, vscode.Disposable {
         return this.files.move(order, signal);
       case "delete":
         return this.files.delete(order, signal);
+      case "forward":
+        return this.companion.forward(order, signal);
+      case "fetch_body":
+        return this.companion.fetch(order, signal);
       case "arrive":
       case "depart":
-      case "forward":
         throw new Refusal("unsupported", `This window cannot execute ${order.kind}.`);
     }
   }
 }
 
-/** The paths of the workspace's folders. */
+/** The paths of the folders of the workspace. */
 export function folders(): string[] {
   const all = vscode.workspace.workspaceFolders ?? [];
   return all.filter(({ uri }) => uri.scheme === "file").map(({ uri }) => uri.fsPath);

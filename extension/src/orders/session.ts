@@ -106,6 +106,13 @@ export class Session implements vscode.Disposable {
     }
   }
 
+  /** Press Ctrl-C, if a command of the agent is running. */
+  interrupt(): void {
+    if (this.running) {
+      this.input(INTERRUPT);
+    }
+  }
+
   dispose(): void {
     for (const subscription of this.subscriptions) {
       subscription.dispose();

@@ -39,6 +39,11 @@ export class Terminals implements vscode.Disposable {
     return { kind: "done" };
   }
 
+  /** Press Ctrl-C in all terminals where a command of the agent is running. */
+  interrupt(): void {
+    this.sessions.forEach((session) => session.interrupt());
+  }
+
   end(order: EndSession): Done {
     this.sessions.get(order.session)?.dispose();
     this.sessions.delete(order.session);

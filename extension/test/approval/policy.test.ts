@@ -18,7 +18,7 @@ const move: Order = { kind: "move", path: "/w/a", to: "/w/b", overwrite: false }
 const remove: Order = { kind: "delete", path: "/w/a", recursive: false };
 const makeDirectory: Order = { kind: "make_directory", path: "/w/a" };
 const input: Order = { kind: "input", session: "main", text: "y\r" };
-const cell: Order = { kind: "forward", method: "POST", path: "/execute_action", headers: {}, body: new Uint8Array(), stream: false };
+const cell: Order = { kind: "forward", method: "POST", path: "/execute_action", headers: {}, body: new Uint8Array() };
 const status: Order = { ...cell, method: "GET", path: "/alive" };
 
 

@@ -218,10 +218,6 @@ class Plugin:
         """Its actions. Each waits until the plugin has started."""
         return ()
 
-    def refusals(self) -> Iterable[Handler]:
-        """Handlers that only answer why an action cannot be carried out; they are not offered as tools."""
-        return ()
-
     def endpoints(self) -> Iterable[Endpoint | Socket]:
         """Its HTTP endpoints. Requests wait until the plugin has started."""
         return ()

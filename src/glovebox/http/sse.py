@@ -69,7 +69,8 @@ class Stream(Response):
         self._quiet = True
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+        head = {"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers}
+        await send(head)
         sending = asyncio.ensure_future(self._send_all(send))
         ends: list[asyncio.Future[Any]] = [sending, asyncio.ensure_future(disconnected(receive))]
         if self._closing is not None:

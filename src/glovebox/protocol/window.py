@@ -23,6 +23,23 @@ Kind = Literal["file", "directory", "other"]
 #: The largest piece of a file that goes in one message.
 PIECE = 1 << 20
 
+#: Actions that the companion box carries out, and the path that they are posted to.
+COMPANION_ACTIONS = ("run_ipython", "browse", "browse_interactive", "call_tool_mcp")
+ACTIONS_PATH = "/execute_action_stream"
+#: What else may be forwarded to the companion box: nothing of its shell, processes and files.
+FORWARDED_PATHS = (
+    ("GET", "/kernels"), ("POST", "/kernels"), ("GET", "/kernels/{name}"), ("DELETE", "/kernels/{name}"),
+    ("POST", "/kernels/{name}/interrupt"), ("POST", "/kernels/{name}/restart"),
+    ("GET", "/kernels/{name}/cells/{id}"), ("GET", "/kernelspecs"),
+    ("GET", "/browser"), ("GET", "/browser/screenshot"), ("GET", "/browser/screencast"),
+    ("POST", "/update_mcp_server"), ("GET", "/mcp/servers"), ("PUT", "/mcp/servers"),
+    ("GET", "/mcp/servers/{name}"), ("POST", "/mcp/servers/{name}/restart"),
+    ("GET", "/mcp/servers/{name}/log"), ("PUT", "/mcp/profiles/{name}"), ("DELETE", "/mcp/profiles"),
+    ("GET", "/sse"), ("POST", "/messages/"), ("GET", "/mcp/sse"), ("POST", "/mcp/messages/"),
+    ("GET", "/mcp"), ("POST", "/mcp"), ("DELETE", "/mcp"),
+    ("GET", "/metrics"), ("GET", "/metrics/system"),
+)  # fmt: skip
+
 
 # Registration, over HTTP.
 
@@ -213,8 +230,18 @@ class Forwarded(Answer, tag="forwarded"):
 
     status: int
     headers: dict[str, str]
-    #: Empty if it was reported as output.
+    #: All of it, or its beginning.
     body: bytes = b""
+    #: What the rest is fetched by; empty if there is none.
+    stream: str = ""
+
+
+class BodyPiece(Answer, tag="body_piece"):
+    """A piece of a response's body."""
+
+    data: bytes
+    #: There is nothing after it.
+    last: bool
 
 
 class Order(Message, tag_field="kind"):
@@ -378,7 +405,10 @@ class Depart(Order, tag="depart"):
 
 
 class Forward(Order, tag="forward"):
-    """Send an HTTP request to the companion box, which the window starts on first need."""
+    """Send an HTTP request to the companion box, which the window starts on first need.
+
+    The window refuses what is not in `FORWARDED_PATHS` and `COMPANION_ACTIONS`.
+    """
 
     answer: ClassVar[type[Answer]] = Forwarded
     method: str
@@ -386,15 +416,24 @@ class Forward(Order, tag="forward"):
     path: str
     headers: dict[str, str] = {}
     body: bytes = b""
-    #: Report the body of the response as output while it comes, as for server-sent events.
-    stream: bool = False
+
+
+class FetchBody(Order, tag="fetch_body"):
+    """Wait for the next piece of a response's body. Cancelling it ends the request."""
+
+    answer: ClassVar[type[Answer]] = BodyPiece
+    stream: str
+    #: End the request instead.
+    close: bool = False
 
 
 AnyOrder = (
     Run | RunApart | Input | EndSession | Stat | Read | Write | Put | Land | Drop | List | Glob | Grep
-    | MakeDirectory | Move | Delete | Arrive | Depart | Forward
+    | MakeDirectory | Move | Delete | Arrive | Depart | Forward | FetchBody
 )  # fmt: skip
-AnyAnswer = Done | RunEnded | PathInfo | Content | Written | Entries | Found | Lines | Forwarded
+AnyAnswer = (
+    Done | RunEnded | PathInfo | Content | Written | Entries | Found | Lines | Forwarded | BodyPiece
+)  # fmt: skip
 
 
 class Ordered(Message):

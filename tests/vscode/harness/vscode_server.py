@@ -8,6 +8,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ SETTINGS: Mapping[str, Any] = {
     "chat.disableAIFeatures": True,
     "extensions.autoCheckUpdates": False,
     "files.autoSave": "off",
+    "glovebox.command": str(Path(sys.executable).with_name("glovebox")),
     "git.openRepositoryInParentFolders": "never",
     "security.workspace.trust.untrustedFiles": "open",
     "telemetry.telemetryLevel": "off",

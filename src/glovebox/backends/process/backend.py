@@ -62,7 +62,7 @@ class ProcessBackend:
             await sandbox.start()
             warning = bubblewrap.SHARED if record.is_isolated else NOT_ISOLATED
             if self._why:
-                warning = f"{self._why}, so bubblewrap isolates the box. {warning}"
+                warning = f"{self._why}: {warning}"
             log.info("%s: %s", spec.name, warning)
             report.status(RuntimeStatus.STARTING_RUNTIME, warning, "warning")
             unfinished.pop_all()

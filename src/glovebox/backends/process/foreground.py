@@ -8,7 +8,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from glovebox.backends.process import bubblewrap
@@ -27,8 +27,10 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _KEY = "SESSION_API_KEY"
 
 
-def serve(settings: Settings, environment: Mapping[str, str]) -> int:
+def serve(settings: Settings, environment: Mapping[str, str], folders: Sequence[str] = ()) -> int:
     """Run `glovebox serve` with these settings in bubblewrap; its exit status.
+
+    It sees the `folders` too, at their own paths.
 
     Raises:
         StartupError: a directory cannot be made.
@@ -36,7 +38,7 @@ def serve(settings: Settings, environment: Mapping[str, str]) -> int:
     """
     directory = Path(tempfile.mkdtemp(prefix="glovebox-serve-"))
     try:
-        command = _command(settings, environment, directory)
+        command = _command(settings, environment, directory, folders)
         inherited = {**harmless_variables(environment), "HOME": _home()}
         if settings.session_api_key:
             inherited[_KEY] = settings.session_api_key
@@ -46,7 +48,9 @@ def serve(settings: Settings, environment: Mapping[str, str]) -> int:
         shutil.rmtree(directory, ignore_errors=True)
 
 
-def _command(settings: Settings, environment: Mapping[str, str], directory: Path) -> list[str]:
+def _command(
+    settings: Settings, environment: Mapping[str, str], directory: Path, folders: Sequence[str]
+) -> list[str]:
     state = os.path.abspath(settings.state_dir) if settings.state_dir else ""
     try:
         for path in filter(None, (settings.working_dir, state)):
@@ -61,7 +65,7 @@ def _command(settings: Settings, environment: Mapping[str, str], directory: Path
         [*python_command(environment), "serve", str(settings.port), *flags],
         BoxSpec(
             workspace_in_box=workspace,
-            volumes=(Mount(source=state, target=state),) if state else (),
+            volumes=tuple(Mount(source=path, target=path) for path in (*filter(None, [state]), *folders)),
         ),
         directory=directory,
         workspace=Path(settings.working_dir),

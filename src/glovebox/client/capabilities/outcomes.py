@@ -60,7 +60,7 @@ class CommandOutcome:
         """
         if not self.ok:
             raise CommandFailed(
-                failure_text(self.command, f"exit code {self.exit_code}", self.output),
+                failure_text(self.command, ending(self.exit_code), self.output),
                 exit_code=self.exit_code,
                 output=self.output,
             )
@@ -70,7 +70,7 @@ class CommandOutcome:
         return self.output
 
     def __repr__(self) -> str:
-        return f"<CommandOutcome {shortened(self.command)}: exit code {self.exit_code}, {self.seconds:.1f} s>"
+        return f"<CommandOutcome {shortened(self.command)}: {ending(self.exit_code)}, {self.seconds:.1f} s>"
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class CommandStatus:
     def description(self) -> str:
         """The state in words: `waits for a password: [sudo] password for ada:`."""
         if self.ended:
-            return f"has ended with exit code {self.exit_code}"
+            return f"has ended: {ending(self.exit_code)}"
         words = "waits for a password" if self.asks_password else _WORDS.get(self.state, "runs")
         if self.prompt:
             return f"{words}: {self.prompt}"
@@ -167,6 +167,11 @@ class ExecOutcome:
 
     def __repr__(self) -> str:
         return f"<ExecOutcome {shortened(self.command)}: exit code {self.exit_code}, {self.seconds:.1f} s>"
+
+
+def ending(exit_code: int | None) -> str:
+    """How a command ended, in words; a command that ended with its session has no exit code (-1)."""
+    return "no exit code" if exit_code is None or exit_code < 0 else f"exit code {exit_code}"
 
 
 def failure_text(command: str, what: str, output: str) -> str:
