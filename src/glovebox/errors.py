@@ -120,6 +120,10 @@ class NoSuchSession(TerminalError, code="no_such_session", status=404):
     """No session has that name."""
 
 
+class CommandDenied(TerminalError, code="denied", status=403):
+    """The user of the VS Code window has not allowed the command; the text has the user's words."""
+
+
 class SessionExists(TerminalError, code="session_exists", status=409):
     """The name is taken."""
 
@@ -317,7 +321,7 @@ class BadPath(FileError, code="bad_path", status=422):
 
 
 class FileChanged(FileError, code="file_changed", status=412):
-    """The file is not the one that `If-Match` or `If-None-Match` asks for."""
+    """The file has another version than `If-Match` or `If-None-Match` requires."""
 
 
 class RangeNotSatisfiable(FileError, code="range_not_satisfiable", status=416):

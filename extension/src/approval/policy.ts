@@ -1,3 +1,4 @@
+import { describeRequest } from "../companion/requests";
 import type { Order } from "../protocol";
 import { type IsInside, isHarmless } from "./harmless";
 import { parseCommandLine, type SimpleCommand } from "./shell_syntax";
@@ -19,7 +20,8 @@ export interface Facts {
 }
 
 const READING = new Set<Order["kind"]>(["stat", "read", "list", "glob", "grep"]);
-const NEVER = new Set<Order["kind"]>(["put", "drop", "end_session", "depart"]);
+/** Pieces of an upload, which is asked for when it lands; what frees something; an arrival, which has a question of its own. */
+const NEVER = new Set<Order["kind"]>(["put", "drop", "end_session", "fetch_body", "arrive", "depart"]);
 /** Keys that end or leave a program: Ctrl-C, Ctrl-D, Ctrl-Z, Ctrl-\, and `q` in a pager. */
 // eslint-disable-next-line no-control-regex
 const KEYS = /^(?:[\x03\x04\x1a\x1c]|q\r?|\r)$/;
@@ -31,9 +33,6 @@ const REPOSITORY = /^head$/i;
 
 /** Whether the user has to be asked before an order is carried out. */
 export function needsApproval(order: Order, facts: Facts): boolean {
-  if (order.kind === "arrive") {
-    return order.ask;
-  }
   if (facts.mode === "allow" || NEVER.has(order.kind)) {
     return false;
   }
@@ -48,7 +47,7 @@ export function needsApproval(order: Order, facts: Facts): boolean {
     case "input":
       return !facts.approvedCommand && !KEYS.test(order.text);
     case "forward":
-      return order.method !== "GET" && order.method !== "HEAD";
+      return !describeRequest(order).isQuestion;
     case "write":
     case "land":
       return facts.mode === "edits" || changesProtected(facts);

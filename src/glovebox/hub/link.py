@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
+import time
 import uuid
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, NoReturn, Protocol
@@ -22,6 +23,7 @@ from glovebox.errors import (
 )
 from glovebox.hub.window_client import LIMIT, AnswerT, OrderRefused
 from glovebox.json_codec import convert
+from glovebox.protocol.events import ActionWaiting
 from glovebox.protocol.window import (
     ActionReport,
     Answer,
@@ -39,7 +41,7 @@ log = logging.getLogger(__name__)
 
 #: Orders that one window may have to carry out at a time.
 MOST_ORDERS = 256
-#: Actions of which a window that is away is told later; the oldest are left out.
+#: Actions that are reported to a window when it is back; the oldest are left out.
 MOST_REPORTS = 200
 #: How long a number may be missing among the reports on an order.
 GAP_SECONDS = 5.0
@@ -62,17 +64,19 @@ class _Pending:
         order: Order,
         answer: type[Answer],
         limit: float | None,
-        outcome: asyncio.Future[Any],
         printed: Callable[[str], None] | None,
+        waiting: Callable[[str], None] | None,
     ) -> None:
         self.id = uuid.uuid4().hex
         self.order = order
         self.answer = answer
         self.limit = limit
-        #: Runs while the window is connected, and the order does not wait for it.
-        self.timeout: asyncio.Timeout | None = None
-        self.outcome = outcome
         self.printed = printed
+        self.waiting = waiting
+        self.outcome: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        #: Runs while the window is connected.
+        self.timeout = asyncio.timeout(None)
+        self._connected = False
         #: The window has said that it has it.
         self.taken = False
         #: The number of the next report.
@@ -82,28 +86,50 @@ class _Pending:
         self.half = ""
         #: What the window's user is asked before the order is carried out.
         self.question = ""
-        call = current_call.get()
-        #: The id of the action that it is a part of.
-        self.action = call.id if call else ""
+        #: The action that it is a part of.
+        self.call = current_call.get()
+        self.action = self.call.id if self.call else ""
+
+    def wait(self, question: str) -> None:
+        """The user is asked something, or has decided if that is empty: only then does the time limit run."""
+        if self.outcome.done() or self.timeout.expired():
+            return
+        self.question = question
+        self._restart_timeout()
+        if self.waiting is not None:
+            self.waiting(question)
+        elif self.call is not None:
+            self.call.tell(ActionWaiting, question=question)
 
     def fail(self, error: Exception) -> None:
         if not self.outcome.done():
             self.outcome.set_exception(error)
 
-    def start_timeout(self) -> None:
-        if self.limit is not None:
-            self._reschedule(asyncio.get_running_loop().time() + self.limit)
-
-    def stop_timeout(self) -> None:
-        self._reschedule(None)
-
-    def _reschedule(self, when: float | None) -> None:
-        if self.timeout is not None and not self.timeout.expired():
-            self.timeout.reschedule(when)
-
     def lose(self, what: str) -> None:
         words = f"{what} while it carried out an order ({_kind(self.order)})."
-        self.fail(WindowLost(f"{words} Whether it took effect is not known."))
+        effect = "Its user had not allowed it yet" if self.question else "Whether it took effect is not known"
+        self.fail(WindowLost(f"{words} {effect}."))
+
+    def start_timeout(self) -> None:
+        self._connected = True
+        self._restart_timeout()
+
+    def stop_timeout(self) -> None:
+        self._connected = False
+        self._restart_timeout()
+
+    def _restart_timeout(self) -> None:
+        limit = self._patience() if self.question else self.limit
+        runs = self._connected and limit is not None
+        if not self.timeout.expired():
+            self.timeout.reschedule(asyncio.get_running_loop().time() + (limit or 0.0) if runs else None)
+
+    def _patience(self) -> float | None:
+        """How long the user has for a decision: as long as the caller of the action waits for an answer."""
+        call = self.call
+        if call is None or call.timeout is None or self.waiting is not None:
+            return None
+        return max(call.started + call.timeout - time.monotonic(), 0.0)
 
 
 class WindowLink:
@@ -138,13 +164,14 @@ class WindowLink:
         *,
         limit: float | None = LIMIT,
         printed: Callable[[str], None] | None = None,
+        waiting: Callable[[str], None] | None = None,
     ) -> AnswerT:
         self._check()
-        pending = _Pending(order, answer, limit, asyncio.get_running_loop().create_future(), printed)
+        pending = _Pending(order, answer, limit, printed, waiting)
         self._orders[pending.id] = pending
         self.given += 1
         try:
-            async with asyncio.timeout(None) as pending.timeout:
+            async with pending.timeout:
                 if self._met:
                     pending.start_timeout()
                     await self._send_reports()
@@ -152,7 +179,7 @@ class WindowLink:
                 result: AnswerT = await pending.outcome
                 return result
         except TimeoutError:
-            self._raise_unanswered(order, limit or 0.0)
+            self._raise_unanswered(pending)
         finally:
             self._forget(pending)
 
@@ -175,8 +202,14 @@ class WindowLink:
                 f"The VS Code window {window.name!r} has {MOST_ORDERS} orders to carry out already."
             )
 
-    def _raise_unanswered(self, order: Order, limit: float) -> NoReturn:
-        window = self.window
+    def _raise_unanswered(self, pending: _Pending) -> NoReturn:
+        window, order, limit = self.window, pending.order, pending.limit or 0.0
+        if pending.question:
+            raise OrderRefused(
+                "undecided",
+                f"The user of the VS Code window {window.name!r} has not decided in time, and nothing was"
+                f" done. The question was: {pending.question}",
+            )
         state = "" if window.status == "connected" else f" It is {window.status}."
         raise WindowUnresponsive(
             f"The VS Code window {window.name!r} did not answer an order ({_kind(order)}) within {limit:g} s."
@@ -308,7 +341,7 @@ class WindowLink:
                 if text:
                     pending.printed(text)
         elif isinstance(report, Waiting):
-            pending.question = report.question
+            pending.wait(_joined(report.question)[0])
         elif isinstance(report, Failed):
             pending.fail(_failure(report))
         elif not isinstance(report.answer, pending.answer):

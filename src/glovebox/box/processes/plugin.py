@@ -47,5 +47,4 @@ class ProcessesPlugin(Plugin):
         return all_active(process_endpoints(self.registry, self.context.closing))
 
     def gauges(self) -> Mapping[str, float]:
-        """How many processes run."""
         return {"processes_running": self.registry.running}

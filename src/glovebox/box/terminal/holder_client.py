@@ -63,7 +63,7 @@ class ProgramFrames(Protocol):
         """The holder has said which programs it has."""
 
     def lost(self) -> None:
-        """The holder is gone."""
+        """The connection to the holder has ended."""
 
 
 class HeldChannel:

@@ -12,6 +12,7 @@ from glovebox.protocol.terminal import Bill, StateName
 _SHOWN = 2_000
 _WORDS: dict[str, str] = {
     "waiting_for_input": "waits for input",
+    "waiting_for_approval": "waits for the user's approval",
     "pager": "shows its output in a pager",
     "editor": "has opened an editor",
     "stopped": "is stopped",
@@ -80,7 +81,7 @@ class CommandStatus:
     state: StateName
     #: What it has printed so far.
     output: str
-    #: The question that it asks, if it waits for input.
+    #: The question that it asks, if it waits for input; what its user is asked, if it waits for approval.
     prompt: str = ""
     #: Whether it asks for something that is not shown, most likely a password.
     asks_password: bool = False
@@ -91,13 +92,13 @@ class CommandStatus:
 
     @property
     def ended(self) -> bool:
-        """Whether it has ended."""
+        """Whether the command has ended."""
         return self.state == "ended"
 
     @property
     def waits(self) -> bool:
-        """Whether it goes on only if somebody does something: an answer, a key, a signal."""
-        return self.state in _WORDS
+        """Whether it needs something to go on: an answer, a key, a signal."""
+        return self.state in _WORDS and self.state != "waiting_for_approval"
 
     @property
     def description(self) -> str:

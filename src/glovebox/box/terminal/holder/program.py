@@ -35,7 +35,7 @@ class OutputPipe:
     def __init__(self, index: int, descriptor: int, directory: str, keep: int) -> None:
         self.index = index
         self.descriptor = descriptor
-        #: None when nobody wants it any more.
+        #: None once it is no longer wanted.
         self.log: Log | None = Log(os.path.join(directory, _LOGS[index]), keep, continued=False)
         self._large = False
 
@@ -111,7 +111,6 @@ class HolderProgram:
 
     @property
     def grown(self) -> list[int]:
-        """The offsets of GROWN."""
         ends = [pipe.log.end if pipe.log else 0 for pipe in self.pipes]
         is_open = self.stdin >= 0 and not self.stdin_ends
         return [*ends, *[0] * (2 - len(ends)), self.taken, self.taken - len(self.unsent), int(is_open)]
@@ -129,13 +128,13 @@ class HolderProgram:
             self.taken += len(fresh)
 
     def write(self) -> bool:
-        """Write to the standard input; whether more is to be written."""
+        """Write to the standard input; whether there is more to write."""
         while self.unsent and self.stdin >= 0:
             try:
                 written = os.write(self.stdin, self.unsent[:_WRITE_SIZE])
             except BlockingIOError:
                 return True
-            except OSError:  # nobody reads it
+            except OSError:  # it has no reader
                 self.unsent.clear()
                 self.stdin_ends = True
                 break

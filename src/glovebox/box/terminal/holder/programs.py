@@ -41,7 +41,6 @@ class Programs:
         return bool(self._running)
 
     def start(self, number: int, payload: bytes) -> None:
-        """Start a program."""
         order, stdin = program_wire.parse_start(payload)
         if not self._buffer:
             self._buffer = memoryview(bytearray(_READ_SIZE))

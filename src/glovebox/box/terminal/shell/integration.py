@@ -2,7 +2,7 @@
 
 `integration.bash` is the other half. A mark is `ESC ] 1807 ; kind ; token BEL`; the end mark carries more
 fields after the token. Kinds: `A` and `B` enclose the prompt, `P` says that a line was entered there, `C`
-begins and `D` ends a command's output; between `J` and `D` bash itself tells of jobs. `H` says that the
+begins and `D` ends a command's output; between `J` and `D` bash itself reports jobs. `H` says that the
 user's own hooks, which run after `D`, are over. Between `T` and `C` is what people see in place of the line
 that was typed.
 """
