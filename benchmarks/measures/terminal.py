@@ -29,6 +29,7 @@ _ECHO_ROW = (
     "ms ↓ | run `echo`; bare: `bash -c true`; p50 / mean / p95 / p99 | :p50 :mean :p95 :p99 | ≤ 1.2 × bare"
 )
 _STATIC_ROW = "ms ↓ | run `echo`, is_static; bare: `bash -c true`; p50 / p95 | :p50 :p95 | ≤ 3 × bare"
+_STATIC_PAUSE_ROW = _STATIC_ROW.replace("is_static", "is_static, after a pause of 20 ms")
 _LINE_ROW = "ms ↓ | a printed line until the client has it; p99 / p50 | :p99 :p50 | < 10"
 _PROMPT_ROW = "ms ↓ | run `echo` with a user's PROMPT_COMMAND of 200 ms; p50 / p95 | :p50 :p95 | < 50"
 _SESSION_ROW = "ms ↓ | a new session; opened / with its first command, p50 | opened:p50 ready:p50 | < 50"
@@ -52,6 +53,14 @@ def stages(quick: bool) -> list[Stage]:
     first = [
         Measure("echo", partial(echo, seconds), _ECHO_ROW, 5, bare=spawn_bash),
         Measure("static", partial(static, seconds), _STATIC_ROW, 5, bare=spawn_bash),
+        Measure(
+            "static.pause",
+            static_after_pause,
+            _STATIC_PAUSE_ROW,
+            n(30, 10),
+            bare=spawn_bash,
+            only=(OWN, BARE),
+        ),
         Measure("line", partial(lines, n(500, 100)), _LINE_ROW, n(3, 1), only=own),
     ]
     label = f"{sessions} sessions, commands without pause"
@@ -102,6 +111,14 @@ def spawn_bash(turn: int, count: int = 100) -> Outcome:
         return outcome
 
     return in_child(work, _LIMIT)
+
+
+def static_after_pause(server: Server, turn: int) -> float:
+    """The shell of the next static command has time to start."""
+    time.sleep(0.02)
+    request, began = server.api.echo(f"hi{turn}", is_static=True), perf_counter()
+    server.ask(request)
+    return 1000 * (perf_counter() - began)
 
 
 def echo_after_pause(server: Server, turn: int) -> float:
