@@ -164,7 +164,11 @@ def drive(openhands_python: Path, beside: list[str], tmp_path_factory: pytest.Te
 @pytest.fixture(scope="session")
 def driven(drive: Drive) -> dict[str, Any]:
     """What happened to the runtime of this project, and to the stock local one with a box for its server."""
-    return drive("class", "local", life=("one", "reopened", "kept", "gone", "died", "wishes", "left_open"))
+    return drive(
+        "class",
+        "local",
+        life=("one", "reopened", "kept", "gone", "died", "wishes", "window_wishes", "left_open"),
+    )
 
 
 @pytest.fixture(params=["class", "local"])

@@ -18,7 +18,9 @@ from openhands.runtime.impl.action_execution.action_execution_client import Acti
 from openhands.utils.async_utils import call_async_from_sync
 from tenacity import wait_none
 
-from glovebox.integrations.openhands.config import Ports, box_name, box_spec
+from glovebox.client.spec import BoxSpec
+from glovebox.errors import GloveboxError
+from glovebox.integrations.openhands.config import Ports, box_name, box_spec, ignored_settings, window_spec
 
 Make = Callable[..., tuple[Any, list[str]]]
 LIMIT = 60
@@ -208,8 +210,6 @@ def wishes(make: Make) -> object:
         return {name: getattr(made, name) for name in made.__struct_fields__}
 
     def told(**sandbox: Any) -> str:
-        from glovebox.errors import GloveboxError
-
         try:
             spec(**sandbox)
         except GloveboxError as error:
@@ -242,6 +242,31 @@ def wishes(make: Make) -> object:
         "deps": told(runtime_extra_deps="pip install numpy"),
         "bad mount": told(volumes="nowhere"),
         "names": [box_name("abc"), box_name("a/b c"), box_name("x" * 80) != box_name("x" * 81)],
+    }
+
+
+def window_wishes(make: Make) -> object:
+    """What the configuration comes to for a VS Code window, without one."""
+
+    def spec(**sandbox: Any) -> list[Any]:
+        config = OpenHandsConfig()
+        for name, value in sandbox.items():
+            setattr(config.sandbox, name, value)
+        ignored = ignored_settings(config, "vscode")
+        try:
+            made = window_spec(config, sid="s", env={"a": "1"}, keep=False)
+        except GloveboxError as error:
+            return [error.code, str(error), ignored]
+        default = BoxSpec()
+        wished = {name: getattr(made, name) for name in made.__struct_fields__}
+        return [{name: it for name, it in wished.items() if it != getattr(default, name)}, ignored]
+
+    return {
+        "plain": spec(),
+        "workspace": spec(volumes="/home/ada/project:/workspace:rw", runtime_startup_env_vars={"B": "2"}),
+        "mounts": spec(volumes="/a:/workspace:rw,/b:/b:ro"),
+        "evaluation": spec(browsergym_eval_env="browsergym/miniwob"),
+        "ignored": spec(base_container_image="own:1", use_host_network=True, platform="linux/arm64"),
     }
 
 

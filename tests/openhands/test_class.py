@@ -142,3 +142,20 @@ def test_other_wishes_are_honoured(life: Seen) -> None:
 @pytest.mark.parametrize("wish", ["gpu", "kwargs", "deps"])
 def test_what_no_box_can_do_is_refused(life: Seen, wish: str) -> None:
     assert life("wishes")[wish].startswith("not_supported: sandbox.")
+
+
+def test_a_window_is_asked_for_nothing_but_its_workspace(life: Seen) -> None:
+    saw = life("window_wishes")
+    always = {"agent": "OpenHands", "labels": {"glovebox.stay": "oh-s"}, "start_limit": 180.0}
+    assert saw["plain"] == [{**always, "env": {"A": "1"}}, []]
+    chosen = {"workspace": "/home/ada/project", "env": {"A": "1", "B": "2"}}
+    assert saw["workspace"] == [{**always, **chosen}, []]
+
+
+def test_what_a_window_cannot_have_is_refused_or_named(life: Seen) -> None:
+    saw = life("window_wishes")
+    assert saw["mounts"][0] == "not_supported"
+    assert saw["mounts"][1].startswith("sandbox.volumes (/b): nothing is mounted into a VS Code window")
+    assert saw["evaluation"][0] == "not_supported"
+    ignored = ["sandbox.platform", "sandbox.base_container_image", "sandbox.use_host_network"]
+    assert saw["ignored"][1] == ignored

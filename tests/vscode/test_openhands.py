@@ -16,9 +16,9 @@ from tests.vscode.harness.workstation import Window, Workstation
 
 __all__ = ["beside", "openhands_python"]
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = pytest.mark.timeout(900)
 #: Seconds for the conversation on a busy machine.
-LIMIT = 500
+LIMIT = 700
 CONFIG = """
 [core]
 runtime = "glovebox.openhands.GloveboxRuntime"
