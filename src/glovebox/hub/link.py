@@ -41,7 +41,7 @@ log = logging.getLogger(__name__)
 
 #: Orders that one window may have to carry out at a time.
 MOST_ORDERS = 256
-#: Actions of which a window that is away is told later; the oldest are left out.
+#: Actions that are reported to a window when it is back; the oldest are left out.
 MOST_REPORTS = 200
 #: How long a number may be missing among the reports on an order.
 GAP_SECONDS = 5.0
@@ -107,7 +107,8 @@ class _Pending:
 
     def lose(self, what: str) -> None:
         words = f"{what} while it carried out an order ({_kind(self.order)})."
-        self.fail(WindowLost(f"{words} Whether it took effect is not known."))
+        effect = "Its user had not allowed it yet" if self.question else "Whether it took effect is not known"
+        self.fail(WindowLost(f"{words} {effect}."))
 
     def start_timeout(self) -> None:
         self._connected = True
