@@ -133,3 +133,33 @@ def test_make_run_serves_a_box_without_the_variables_of_make(tmp_path: Path, iso
         (tmp_path / "Makefile").write_text("all:\n\t@echo made\n")
         if shutil.which("make") == "/usr/bin/make":
             assert served.run("make") == "made"
+
+
+@pytest.mark.parametrize(
+    "isolation", ["none", pytest.param("bubblewrap", marks=needs_bubblewrap)], ids=["plain", "isolated"]
+)
+def test_a_box_with_a_key_from_standard_input_sees_folders_and_stops_when_that_is_closed(
+    tmp_path: Path, isolation: str
+) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    first.mkdir()
+    second.mkdir()
+    key = "k" * 32
+    flags = ("--isolation", isolation, "--working-dir", str(first), "--folder", str(second))
+    process = subprocess.Popen(
+        [*SERVE, "--stop-with-stdin", "--session-api-key-file", "-", *flags],
+        env={name: value for name, value in os.environ.items() if not name.startswith("GLOVEBOX_")},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with process:
+        assert process.stdin is not None
+        process.stdin.write(f"{key}\n")
+        process.stdin.flush()
+        served = Served(process, key)
+        assert served.run(f"echo made > {second}/by_box && pwd") == str(first)
+        assert (second / "by_box").read_text() == "made\n"
+        process.stdin.close()
+        assert process.wait(LIMIT) == 0
+    assert mentioning(first) == []

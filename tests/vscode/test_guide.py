@@ -63,7 +63,11 @@ def test_a_folder_that_is_not_trusted_is_read_and_no_more(first: Window) -> None
     assert listed["trusted"] is False
     with first.agent() as agent:
         assert agent.read("notes.txt").content == "one\ntwo\nthree\n"
-        for answer in (agent.run("echo ran"), agent.write("notes.txt", "changed"), agent.run("echo again")):
+        for answer in (
+            agent.run("echo ran"),
+            agent.write("notes.txt", "changed"),
+            agent.run_ipython("open('cell.txt', 'w')"),
+        ):
             assert isinstance(answer, ErrorObservation), answer
             assert answer.error_id == "untrusted"
         wait_until(lambda: shown(first, "echo ran") == 1, what="a notice of the first refused action")

@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { type IncomingMessage, request } from "node:http";
 
 import { cancellation, throwIfCancelled } from "../orders/concurrency";
-import { Refusal } from "../orders/refusal";
+import { errorCode, Refusal } from "../orders/refusal";
 import { type BodyPiece, type FetchBody, type Forward, type Forwarded, PIECE } from "../protocol";
 import type { CompanionAddress } from "./process";
 import { allowedRequest, type CompanionRequest } from "./requests";
@@ -31,7 +31,7 @@ export class Forwarder {
     if (this.#streams.size >= MAX_STREAMS) {
       throw new Refusal("busy", `${MAX_STREAMS} requests to the companion box are under way already.`);
     }
-    const response = await send(allowed, await this.box.address(), signal);
+    const response = await this.#send(allowed, signal);
     const { statusCode: status = 0, headers } = response;
     const body = new ResponseBody(response);
     const first = headers["content-type"]?.startsWith(EVENTS)
@@ -67,6 +67,18 @@ export class Forwarder {
   stop(): void {
     [...this.#streams.keys()].forEach((id) => this.#close(id));
     this.box.stop();
+  }
+
+  async #send(asked: CompanionRequest, signal: AbortSignal): Promise<IncomingMessage> {
+    try {
+      return await send(asked, await this.box.address(), signal);
+    } catch (error) {
+      if (errorCode(error) !== "ECONNREFUSED") {
+        throw signal.aborted ? cancellation(signal) : error instanceof Refusal ? error : lost();
+      }
+      this.box.stop(); // it died just now, and has not received anything
+      return await send(asked, await this.box.address(), signal);
+    }
   }
 
   #keep(body: ResponseBody): string {
@@ -148,9 +160,7 @@ async function send(asked: CompanionRequest, { port, key }: CompanionAddress, si
     const { method, path, body } = asked;
     const sent = request({ host: "127.0.0.1", port, method, path, headers: { ...headers, "content-length": body.length }, signal, agent: false });
     sent.once("response", resolve);
-    sent.on("error", () => {
-      reject(signal.aborted ? cancellation(signal) : lost());
-    });
+    sent.on("error", reject);
     sent.end(body);
   });
 }

@@ -110,6 +110,9 @@ export class CompanionProcess {
       child.once("error", (error) => fail(describeError(error, command)));
       child.once("exit", (code, signal) => {
         this.log(`The companion box has ended (${signal ?? `status ${code}`}).`);
+        if (this.#child === child) {
+          this.#child = this.#starting = undefined;
+        }
         const end = (): void => fail(describeExit(code, output, command));
         child.once("close", end); // its last words are there by then, unless another process has its output
         setTimeout(end, OUTPUT_MS).unref();

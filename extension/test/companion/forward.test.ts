@@ -115,6 +115,19 @@ test("a request ends when it is closed or cancelled", async () => {
   await Promise.all(ended);
 });
 
+test("a request that found no box is sent to the next one", async () => {
+  answer = (_, response) => response.writeHead(200, { "content-type": "application/json" }).end("[]");
+  const { port } = server.address() as AddressInfo;
+  const ports = [1, port]; // nothing listens on the first
+  let stopped = 0;
+  const box = new Forwarder({
+    address: () => Promise.resolve({ port: ports.shift() ?? 0, key: KEY }),
+    stop: () => void (stopped += 1),
+  });
+  assert.equal((await box.forward(order("GET", "/kernels"), never)).status, 200);
+  assert.equal(stopped, 1);
+});
+
 test("a box that ends in the middle of an answer is told as such", async () => {
   answer = (request) => request.socket.destroy();
   assert.equal(await refusal(forwarder().forward(order("GET", "/kernels"), never)), "no_companion");
