@@ -24,7 +24,7 @@ from tests.support.waiting import LIMIT
 HEARTBEAT = 10.0
 GRACE = 60.0
 #: Options for tests that wait until a lost window is removed.
-SHORT_GRACE = ("--heartbeat", "4", "--grace", "10")
+SHORT_GRACE = ("--heartbeat", "4", "--grace", "10", "--reload", "20")
 
 
 class Hub:
