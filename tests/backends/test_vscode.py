@@ -39,7 +39,7 @@ from glovebox.integrations.openhands.repository import initialize_repository
 from glovebox.protocol.actions import CmdRunAction
 from glovebox.protocol.events import Output
 from glovebox.protocol.observations import CmdOutputObservation, ErrorObservation
-from glovebox.protocol.window import Arrive, Order, Read
+from glovebox.protocol.window import Arrive, Order, Read, Run
 from glovebox.settings import host
 from glovebox.settings.host import HostSettings
 from tests.backends.test_contract import free_port
@@ -330,7 +330,7 @@ async def test_a_user_who_pauses_or_leaves_is_told_of(hub: RunningHub, window: O
         window.window.paused = False
         await asyncio.to_thread(window.call, window.window.change())
         running = asyncio.create_task(box.run("while :; do sleep 0.05; done", timeout=60, blocking=True))
-        await until(lambda: len(window.window.begun) == 2, "the command")
+        await until(lambda: sum(isinstance(one, Run) for one in window.window.begun) == 2, "the command")
         await asyncio.to_thread(window.call, window.window.leave("Enough for today."))
         with pytest.raises(WindowLeft, match="Enough"):
             await running

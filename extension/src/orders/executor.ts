@@ -79,12 +79,12 @@ export class WindowOrderExecutor implements OrderExecutor, vscode.Disposable {
     try {
       this.checkAllowed(order);
       this.observer.orderStarted(order, action);
-      const isCommand = order.kind === "run" || order.kind === "run_apart";
-      const stopped = AbortSignal.any([signal, this.pending.signal, this.stopping.signal]);
-      const either = isCommand ? AbortSignal.any([signal, this.pending.signal]) : stopped;
+      const cancelled = AbortSignal.any([signal, this.pending.signal]);
+      const stopped = AbortSignal.any([cancelled, this.stopping.signal]);
       await this.approval.check(order, action, stopped, wait);
       throwIfCancelled(stopped);
-      const answer = await unlessCancelled(this.dispatch(order, printAndShow, either), either, GRACE);
+      const end = order.kind === "run" || order.kind === "run_apart" ? cancelled : stopped;
+      const answer = await unlessCancelled(this.dispatch(order, printAndShow, end), end, GRACE);
       this.observer.orderEnded(order, action, answer);
       return answer;
     } catch (error) {

@@ -207,7 +207,7 @@ class VSCodeBackend:
             return []
 
     async def sweep(self) -> list[str]:
-        """Windows are not removed."""
+        """Remove nothing: windows belong to their users."""
         return []
 
     async def close(self) -> None: ...

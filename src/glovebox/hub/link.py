@@ -41,7 +41,7 @@ log = logging.getLogger(__name__)
 
 #: Orders that one window may have to carry out at a time.
 MOST_ORDERS = 256
-#: Actions of which a window that is away is told later; the oldest are left out.
+#: Actions that are reported to a window when it is back; the oldest are left out.
 MOST_REPORTS = 200
 #: How long a number may be missing among the reports on an order.
 GAP_SECONDS = 5.0
