@@ -19,6 +19,8 @@ from tests.support.waiting import LIMIT
 from tests.vscode.harness.workstation import Window, Workstation
 from tests.vscode.test_guide import screenshot
 
+#: A notification that does not move any more.
+SHOWN = ".notification-toast.notification-fade-in-done"
 DIFF = ".editor-group-container .monaco-diff-editor"
 
 
@@ -79,7 +81,7 @@ def test_a_command_waits_says_so_and_runs_when_it_is_allowed(
 ) -> None:
     running = run(threads, worker, "touch allowed && echo made")
     wait_until(lambda: newest(user)["state"] == "waiting_for_approval", what="a command that waits")
-    assert newest(user)["prompt"] == "The agent wants to run touch allowed && echo made"
+    assert newest(user)["prompt"].endswith(" wants to run touch allowed && echo made")
     wait_until(lambda: "The agent waits for you" in user.text_of(".statusbar"), what="the status bar")
     assert not (user.folder / "allowed").exists()
     user.press_button("wants to run touch allowed", "Allow")
@@ -157,6 +159,7 @@ def test_an_edit_is_compared_before_it_is_applied(
     )
     wait_until(lambda: "2" in user.text_of(f"{DIFF} .view-lines"), what="the proposed text")
     assert file.read_text() == "one\ntwo\nthree\n"
+    wait_until(lambda: "wants to edit notes.txt" in user.text_of(SHOWN), what="the question")
     screenshot(user, "vscode_approval.png", tmp_path)
     user.press_button("wants to edit", "Allow")
     editing.result(LIMIT)

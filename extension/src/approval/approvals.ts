@@ -82,8 +82,8 @@ export class Approvals {
    * `waiting` receives the question while the user has not decided, and an empty text then.
    */
   async check(order: Order, action: string, signal: AbortSignal, waiting: (question: string) => void): Promise<void> {
-    if (order.kind === "arrive") {
-      this.#agent = order.agent;
+    if (order.kind === "arrive" || order.kind === "depart") {
+      this.#agent = order.kind === "arrive" ? order.agent : "";
     }
     const approvedCommand = order.kind === "input" && this.#approvedSessions.has(order.session);
     const facts = { ...(await this.context.facts(order)), approvedCommand };
