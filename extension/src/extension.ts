@@ -8,7 +8,7 @@ import { Forwarder } from "./companion/forward";
 import { CompanionProcess, type CompanionPlace } from "./companion/process";
 import { Connection, type ConnectionState } from "./hub/connection";
 import { HubCredentials } from "./hub/credentials";
-import { announceFirstAction } from "./notifications";
+import { announceFirstAction, askPermission, RefusalNotices, registerAnswers } from "./notifications";
 import { OrderDispatcher } from "./hub/dispatcher";
 import { Approvals } from "./approval/approvals";
 import { ApprovalPrompts } from "./approval/prompts";
@@ -17,6 +17,7 @@ import { Containment } from "./orders/containment";
 import { folders, WindowOrderExecutor } from "./orders/executor";
 import { ReloadState } from "./hub/reload_state";
 import { StatusBar } from "./status_bar";
+import { registerTools } from "./tools/language_model_tools";
 import { VsCodeWindow } from "./vscode_window";
 
 let close: (() => Promise<void>) | undefined;
@@ -27,17 +28,26 @@ export function activate(context: vscode.ExtensionContext): void {
   const choices = new WorkspaceContext(context.workspaceState, new Containment(folders), folders);
   const approvals = new Approvals(choices);
   const views = new AgentViews(approvals, log);
-  const activity = new ActivityLog(log, views.activity, () => void announceFirstAction());
+  const activity = new ActivityLog(log, views.activity, () => void announceFirstAction(executor.stay.agent));
   const companion = new CompanionProcess(companionPlace, (line) => log.info(line));
-  const executor = new WindowOrderExecutor(activity, views.recorder, approvals, new Forwarder(companion));
+  const executor: WindowOrderExecutor = new WindowOrderExecutor(
+    activity,
+    views.recorder,
+    approvals,
+    new Forwarder(companion),
+    askPermission,
+  );
+  executor.stay.onChange(() => activity.reset());
   const statusBar = new StatusBar("glovebox.menu");
   const credentials = new HubCredentials(context.secrets);
   const reloadState = new ReloadState(join(context.globalStorageUri.fsPath, "connected"), workspaceKey());
+  const refusals = new RefusalNotices();
   const dispatcher = new OrderDispatcher(
     executor,
     log,
     (count) => (statusBar.busy = count),
     (report) => views.activity.report(report),
+    (order, code) => void refusals.show(order, code),
   );
   const indicator = {
     set state(state: ConnectionState) {
@@ -45,7 +55,10 @@ export function activate(context: vscode.ExtensionContext): void {
       views.state = state;
     },
   };
-  const window = new VsCodeWindow(context, log, credentials, executor, reloadState, indicator, activity);
+  const window = new VsCodeWindow(context, log, credentials, executor, reloadState, indicator, () => {
+    activity.reset();
+    refusals.reset();
+  });
   const connection = new Connection(window, dispatcher);
   context.subscriptions.push(
     log,
@@ -53,8 +66,10 @@ export function activate(context: vscode.ExtensionContext): void {
     executor,
     new ApprovalPrompts(approvals, choices, log),
     statusBar,
+    registerAnswers(),
     registerCommands(connection, credentials, log, { ...views.commands, stop: () => executor.stop() }),
     window.onChange(() => connection.sendChange()),
+    registerTools((order, print, signal) => executor.execute(order, "", print, signal, () => undefined)),
   );
   close = () => window.close(connection);
   void window.takeIdentity().then((identity) => {

@@ -149,6 +149,37 @@ export interface Window {
   seen: number;
   /** The path below the hub's address under which it is a box. */
   path: string;
+  /** The agent that works in it, and the name of its stay; empty if none has announced itself. */
+  agent: string;
+  stay: string;
+}
+
+/** An agent announces that it is going to work in a window. */
+export interface Arrival {
+  /** Names the stay; made up by the agent. The same again goes on with it. */
+  stay: string;
+  /** The ids of the windows that fit. */
+  windows: string[];
+  /** The name that users see, such as "OpenHands". Without one it shares the shells of whoever is there. */
+  agent?: string;
+  /** Ask in every window for permission; the first that allows it is taken. Needed for more than one window. */
+  ask?: boolean;
+  /** How long users have to answer. */
+  seconds?: number;
+  /** Variables of its terminals. */
+  env?: Record<string, string>;
+}
+
+/** An agent may work in a window. */
+export interface Arrived {
+  window: Window;
+  /** Whether its shells are new and have its variables. If not, it shares those of an agent that is there. */
+  fresh: boolean;
+}
+
+/** An agent has finished. */
+export interface Departure {
+  stay: string;
 }
 
 /** The first words of a window on a connection (event `hello`). */
@@ -404,18 +435,22 @@ export interface Delete {
   recursive: boolean;
 }
 
-/** An agent begins to work in the window. */
+/** An agent begins to work in the window: close the terminals of the one before. The same stay goes on. */
 export interface Arrive {
   kind: "arrive";
   /** The name that the user sees, such as "OpenHands". */
   agent: string;
+  stay: string;
   /** Ask the user for permission first; a refusal has the code `denied`. */
   ask: boolean;
+  /** Variables of the terminals that are opened during the stay. */
+  env: Record<string, string>;
 }
 
-/** The agent's work has ended: close its terminals, and stop its companion box. */
+/** The agent's work has ended: close its terminals, and stop its companion box. Another stay goes on. */
 export interface Depart {
   kind: "depart";
+  stay: string;
 }
 
 /**

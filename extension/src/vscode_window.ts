@@ -1,6 +1,5 @@
 import { randomUUID } from "node:crypto";
 import * as vscode from "vscode";
-import type { ActivityLog } from "./activity/log";
 import type { Connection, ConnectionState, HostWindow } from "./hub/connection";
 import type { HubCredentials } from "./hub/credentials";
 import type { Hub } from "./hub/address_file";
@@ -27,7 +26,8 @@ export class VsCodeWindow implements HostWindow {
     private readonly executor: { readonly capabilities: string[] },
     private readonly reloadState: ReloadState,
     private readonly indicator: { state: ConnectionState },
-    private readonly activity: ActivityLog,
+    /** Called when the notices of a connection are to be shown anew. */
+    private readonly resetNotices: () => void,
   ) {}
 
   async hub(): Promise<Hub> {
@@ -54,7 +54,10 @@ export class VsCodeWindow implements HostWindow {
   onChange(callback: () => void): vscode.Disposable {
     return vscode.Disposable.from(
       vscode.workspace.onDidChangeWorkspaceFolders(callback),
-      vscode.workspace.onDidGrantWorkspaceTrust(callback),
+      vscode.workspace.onDidGrantWorkspaceTrust(() => {
+        this.resetNotices();
+        callback();
+      }),
     );
   }
 
@@ -64,7 +67,7 @@ export class VsCodeWindow implements HostWindow {
 
   saveIdentity(identity: HubIdentity, alive: number): void {
     if (identity.id !== this.#id) {
-      this.activity.reset();
+      this.resetNotices();
     }
     this.#id = identity.id;
     if (this.#reconnects()) {

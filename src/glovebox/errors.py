@@ -321,7 +321,7 @@ class BadPath(FileError, code="bad_path", status=422):
 
 
 class FileChanged(FileError, code="file_changed", status=412):
-    """The file is not the one that `If-Match` or `If-None-Match` asks for."""
+    """The file has another version than `If-Match` or `If-None-Match` requires."""
 
 
 class RangeNotSatisfiable(FileError, code="range_not_satisfiable", status=416):

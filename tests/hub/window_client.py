@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 KINDS = [
     "run", "run_apart", "input", "end_session", "stat", "read", "write", "put", "land", "drop", "list",
-    "glob", "grep", "make_directory", "move", "delete", "forward", "fetch_body",
+    "glob", "grep", "make_directory", "move", "delete", "forward", "fetch_body", "arrive", "depart",
 ]  # fmt: skip
 
 

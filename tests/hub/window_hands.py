@@ -8,7 +8,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
 from glovebox.protocol import window as say
@@ -38,6 +38,9 @@ class WindowHands:
         #: The companion box, if there is one.
         self.companion: WindowCompanion | None = None
         self._uploads: dict[str, bytes] = {}
+        #: The stay of an agent, and what the user answers to the question about the next.
+        self.stay: say.Arrive | None = None
+        self.answer: Callable[[say.Arrive], Awaitable[bool]] | None = None
 
     async def do(self, order: say.Order, printed: Printed) -> say.Answer:
         """Carry out an order."""
@@ -56,6 +59,8 @@ class WindowHands:
                 case say.EndSession():
                     await self.terminals.end(order.session)
                     return say.Done()
+                case say.Arrive() | say.Depart():
+                    return await self._change_stay(order)
                 case say.Forward():
                     self._check_trust()
                     return await self._companion().forward(order)
@@ -71,6 +76,18 @@ class WindowHands:
             raise No("not_directory", f"{error.filename} is no directory.") from error
         except OSError as error:
             raise No("failed", str(error)) from error
+
+    async def _change_stay(self, order: say.Arrive | say.Depart) -> say.Answer:
+        is_same = self.stay is not None and self.stay.stay == order.stay
+        if isinstance(order, say.Depart) != is_same:
+            return say.Done()
+        asked = order if isinstance(order, say.Arrive) and order.ask else None
+        if asked and (self.answer is None or not await self.answer(asked)):
+            raise No("denied", "The user does not allow it.")
+        await self.terminals.close()
+        self.stay = order if isinstance(order, say.Arrive) else None
+        self.terminals = Terminals(self.stay.env if self.stay else {})
+        return say.Done()
 
     def _companion(self) -> WindowCompanion:
         if self.companion is None:

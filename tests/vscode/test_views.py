@@ -92,7 +92,7 @@ def test_a_running_action_can_be_stopped(worker: SyncRuntime, tidy: Window) -> N
 def test_a_request_is_allowed_in_the_view_and_stopped(workstation: Workstation) -> None:
     workstation.server.write_settings({"glovebox.approval": "commands"})
     try:
-        with workstation.window(workstation.folder("asking")) as window, ThreadPoolExecutor(1) as threads:
+        with workstation.window(workstation.folder("deciding")) as window, ThreadPoolExecutor(1) as threads:
             window.connect()
             window.show_view()
             with window.agent() as agent:

@@ -85,8 +85,8 @@ export function summarizeOrder(order: Order): string | undefined {
     case "fetch_body":
       return undefined;
     case "forward": {
-      const { title, isQuestion } = describeRequest(order);
-      return isQuestion ? undefined : title;
+      const { verb, what, isQuestion } = describeRequest(order);
+      return isQuestion ? undefined : firstLine(`${verb} ${what}`);
     }
     case "read":
       return order.offset === 0 ? order.path : undefined;

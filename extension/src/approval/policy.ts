@@ -1,3 +1,4 @@
+import { describeRequest } from "../companion/requests";
 import type { Order } from "../protocol";
 import { type IsInside, isHarmless } from "./harmless";
 import { parseCommandLine, type SimpleCommand } from "./shell_syntax";
@@ -20,7 +21,7 @@ export interface Facts {
 
 const READING = new Set<Order["kind"]>(["stat", "read", "list", "glob", "grep"]);
 /** Pieces of an upload, which is asked for when it lands; what frees something; an arrival, which has a question of its own. */
-const NEVER = new Set<string>(["put", "drop", "end_session", "fetch_body", "arrive", "depart"]);
+const NEVER = new Set<Order["kind"]>(["put", "drop", "end_session", "fetch_body", "arrive", "depart"]);
 /** Keys that end or leave a program: Ctrl-C, Ctrl-D, Ctrl-Z, Ctrl-\, and `q` in a pager. */
 // eslint-disable-next-line no-control-regex
 const KEYS = /^(?:[\x03\x04\x1a\x1c]|q\r?|\r)$/;
@@ -46,7 +47,7 @@ export function needsApproval(order: Order, facts: Facts): boolean {
     case "input":
       return !facts.approvedCommand && !KEYS.test(order.text);
     case "forward":
-      return order.method !== "GET" && order.method !== "HEAD" && !isLooking(order.body);
+      return !describeRequest(order).isQuestion;
     case "write":
     case "land":
       return facts.mode === "edits" || changesProtected(facts);
@@ -119,26 +120,6 @@ function plainWords(command: SimpleCommand | undefined): string[] | undefined {
     return undefined;
   }
   return words.map(({ text }) => text);
-}
-
-/** Whether a body is a message of the Model Context Protocol that calls no tool. */
-function isLooking(body: Uint8Array): boolean {
-  const message = parseJson(body);
-  return (
-    typeof message === "object" &&
-    message !== null &&
-    "method" in message &&
-    /^(initialize|ping|notifications\/.*|(tools|prompts|resources|resources\/templates)\/list)$/.test(String(message.method))
-  );
-}
-
-/** The value of a JSON text; undefined if it is none. */
-export function parseJson(data: Uint8Array): unknown {
-  try {
-    return JSON.parse(Buffer.from(data).toString("utf8"));
-  } catch {
-    return undefined;
-  }
 }
 
 function changesProtected({ paths }: Facts): boolean {

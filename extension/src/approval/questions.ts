@@ -1,5 +1,5 @@
+import { describeRequest } from "../companion/requests";
 import type { Order } from "../protocol";
-import { parseJson } from "./policy";
 
 /** The most characters of a question. */
 const MAX_QUESTION = 300;
@@ -53,37 +53,10 @@ function describe(order: Order): Description {
     case "grep":
       return { verb: "search", what: `${order.path} for ${order.pattern}` };
     case "forward":
-      return describeForward(order.method, order.path, parseJson(order.body));
+      return describeRequest(order);
     default:
       return { verb: order.kind.replaceAll("_", " "), what: "" };
   }
-}
-
-/** What the texts of an action of the companion box are called, in the order of their importance. */
-const TEXTS = ["code", "url", "browser_actions", "name"] as const;
-const VERBS: Readonly<Record<string, string>> = {
-  run_ipython: "run Python code",
-  browse: "open the page",
-  browse_interactive: "use the browser",
-  call_tool_mcp: "call the MCP tool",
-};
-
-function describeForward(method: string, path: string, body: unknown): Description {
-  const action = property(property(body, "action"), "action") ?? property(body, "action");
-  const args = property(property(body, "action"), "args") ?? property(body, "args");
-  if (typeof action === "string") {
-    const text = TEXTS.map((name) => property(args, name)).find((value): value is string => typeof value === "string");
-    return { verb: VERBS[action] ?? action, what: text ?? "", detail: JSON.stringify(args, undefined, 2) };
-  }
-  if (property(body, "method") === "tools/call") {
-    const call = property(body, "params");
-    return { verb: "call the MCP tool", what: String(property(call, "name")), detail: JSON.stringify(call, undefined, 2) };
-  }
-  return { verb: "use its companion box:", what: `${method} ${path}` };
-}
-
-function property(value: unknown, name: string): unknown {
-  return typeof value === "object" && value !== null ? (value as Record<string, unknown>)[name] : undefined;
 }
 
 /** A text in one line, without characters that would hide or turn around a part of it. */

@@ -9,6 +9,8 @@ import { environment } from "../orders/shells";
 const START_MS = 120_000;
 /** How long it may take to stop. */
 const STOP_MS = 10_000;
+/** How long to wait for the rest of its output when it has ended. */
+const OUTPUT_MS = 500;
 /** The most characters of its output that are kept, to say why it ended. */
 const MAX_OUTPUT = 4000;
 const ANNOUNCED = /^Glovebox serves .* on http:\/\/127\.0\.0\.1:(\d+) \(ready in \d+ ms\)$/m;
@@ -108,7 +110,9 @@ export class CompanionProcess {
       child.once("error", (error) => fail(describeError(error, command)));
       child.once("exit", (code, signal) => {
         this.log(`The companion box has ended (${signal ?? `status ${code}`}).`);
-        fail(describeExit(code, output, command));
+        const end = (): void => fail(describeExit(code, output, command));
+        child.once("close", end); // its last words are there by then, unless another process has its output
+        setTimeout(end, OUTPUT_MS).unref();
       });
     });
   }

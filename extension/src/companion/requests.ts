@@ -2,11 +2,10 @@ import { Refusal } from "../orders/refusal";
 import { ACTIONS_PATH, COMPANION_ACTIONS, type Forward, FORWARDED_PATHS } from "../protocol";
 
 /** The headers of a request that are forwarded; the key of the companion box is added. */
-const HEADERS = new Set(["accept", "content-type", "last-event-id", "mcp-session-id", "mcp-protocol-version"]);
-/** The most characters of a request that a person is shown. */
-const MAX_DETAIL = 20_000;
-/** Methods of MCP that only ask, besides notifications. */
-const MCP_QUESTIONS = /^(initialize|ping|server\/discover|[a-z/]+\/(list|listen|get|read|templates\/list))$/;
+const HEADERS = /^(accept|content-type|last-event-id|mcp-[a-z-]+)$/i;
+/** Methods of MCP that only ask. */
+const MCP_QUESTIONS =
+  /^(initialize|ping|server\/discover|subscriptions\/listen|notifications\/[\w/]+|(tools|prompts|resources|resources\/templates)\/list)$/;
 const ALLOWED = FORWARDED_PATHS.map((line) => {
   const [method = "", path = ""] = line.split(" ");
   // A name is neither `.` nor `..`, and has nothing that is decoded to something else.
@@ -24,9 +23,11 @@ export interface CompanionRequest {
 
 /** What a request is for, for the person who decides about it. */
 export interface RequestDescription {
-  /** In one line. */
-  title: string;
-  /** All of it: the code of a cell, the arguments of a tool. */
+  /** To follow "wants to". */
+  verb: string;
+  /** The code, the address, the name of the tool. */
+  what: string;
+  /** All of it: also the arguments. */
   detail: string;
   /** It changes nothing and runs nothing that an agent has chosen. */
   isQuestion: boolean;
@@ -35,24 +36,24 @@ export interface RequestDescription {
 interface AgentAction {
   action: string;
   args: Record<string, unknown>;
-  timeout?: unknown;
 }
 
 /** The request of an order, as it is sent; throws a `Refusal` for what is not on the list. */
 export function allowedRequest(order: Forward): CompanionRequest {
-  const { method } = order;
+  const { method, body } = order;
   const [path, query] = splitQuery(order.path);
-  const headers = Object.fromEntries(Object.entries(order.headers).filter(([name]) => HEADERS.has(name.toLowerCase())));
-  if (method === "POST" && order.path === ACTIONS_PATH) {
-    // Written anew: what was checked is what is sent.
-    const body = Buffer.from(JSON.stringify({ action: agentAction(order), details: true }));
-    return { method, path, headers, body };
-  }
-  const isAllowed = ALLOWED.some((one) => one.method === method && one.pattern.test(path));
+  const isAction = method === "POST" && order.path === ACTIONS_PATH;
+  const isAllowed = isAction || ALLOWED.some((one) => one.method === method && one.pattern.test(path));
   if (!isAllowed || !/^[\x21-\x7e]*$/.test(query) || query.includes("#")) {
     throw new Refusal("unsupported", `The companion box does not answer ${shown(`${method} ${order.path}`)} here.`);
   }
-  return { method, path: order.path, headers, body: order.body };
+  if (isAction) {
+    agentAction(order);
+  } else if (body.length > 0) {
+    parseBody(body);
+  }
+  const headers = Object.fromEntries(Object.entries(order.headers).filter(([name]) => HEADERS.test(name)));
+  return { method, path: order.path, headers, body };
 }
 
 /** Describe a request, from what is sent. */
@@ -60,7 +61,7 @@ export function describeRequest(order: Forward): RequestDescription {
   try {
     return order.path === ACTIONS_PATH ? describeAction(agentAction(order)) : describeOther(order);
   } catch {
-    return { title: shown(`${order.method} ${order.path}`), detail: "", isQuestion: false }; // it will be refused
+    return description("use its companion box:", `${order.method} ${order.path}`); // it will be refused
   }
 }
 
@@ -68,52 +69,78 @@ function describeAction({ action, args }: AgentAction): RequestDescription {
   const text = (name: string): string => (typeof args[name] === "string" ? args[name] : "");
   switch (action) {
     case "run_ipython":
-      return description("Run Python", text("code"));
+      return description("run Python code", text("code"));
     case "browse":
-      return description("Open", text("url"));
+      return description("open the page", text("url"));
     case "browse_interactive":
-      return description("In the browser", text("browser_actions"));
+      return description("use the browser", text("browser_actions"));
     default:
-      return description(`MCP tool ${text("name")}`, JSON.stringify(args.arguments ?? {}, null, 2));
+      return description("call the MCP tool", text("name"), { name: args.name, arguments: args.arguments });
   }
 }
 
 function describeOther(order: Forward): RequestDescription {
-  const text = Buffer.from(order.body).toString();
   const path = splitQuery(order.path)[0];
+  const posted = order.body.length > 0 ? parseBody(order.body) : undefined;
   if (order.method === "POST" && /^\/mcp$|\/messages\/$/.test(path)) {
-    return describeMessage(JSON.parse(text));
+    return describeMessage(posted);
   }
   if (path === "/update_mcp_server" || (order.method === "PUT" && path === "/mcp/servers")) {
-    return description("Set up MCP servers", JSON.stringify(JSON.parse(text), null, 2));
+    return description("set up MCP servers:", JSON.stringify(posted ?? null), posted);
   }
-  return { ...description(`${order.method} ${path}`, text), isQuestion: order.method === "GET" };
+  const said = description("use its companion box:", `${order.method} ${path}`, posted);
+  return { ...said, isQuestion: order.method === "GET" };
 }
 
 /** A message of an MCP client. */
 function describeMessage(message: unknown): RequestDescription {
-  const { method = "", params = {} } = isRecord(message) ? message : {};
-  if (method !== "tools/call" || !isRecord(params)) {
-    const isQuestion = typeof method === "string" && (method.startsWith("notifications/") || MCP_QUESTIONS.test(method));
-    return { ...description(`MCP ${String(method)}`, JSON.stringify(message, null, 2)), isQuestion };
+  const { method = "", params } = isRecord(message) ? message : {};
+  if (method === "tools/call") {
+    return description("call the MCP tool", isRecord(params) ? String(params.name) : "", params);
   }
-  const { name, arguments: given = {} } = params;
-  return description(`MCP tool ${String(name)}`, JSON.stringify(given, null, 2));
+  const isReply = isRecord(message) && !("method" in message) && ("result" in message || "error" in message);
+  const isQuestion = isReply || (typeof method === "string" && MCP_QUESTIONS.test(method));
+  return { ...description("send to MCP servers:", String(method), message), isQuestion };
 }
 
-function description(what: string, detail: string): RequestDescription {
-  const first = detail.trim().split("\n", 1)[0] ?? "";
-  return { title: shown(first ? `${what}: ${first}` : what), detail: detail.slice(0, MAX_DETAIL), isQuestion: false };
+function description(verb: string, what: string, all?: unknown): RequestDescription {
+  const detail = all === undefined ? what : JSON.stringify(all, null, 2);
+  return { verb, what, detail, isQuestion: false };
 }
 
 function agentAction(order: Forward): AgentAction {
-  const posted: unknown = JSON.parse(Buffer.from(order.body).toString());
+  const posted = parseBody(order.body);
   const action = isRecord(posted) ? posted.action : undefined;
-  if (!isRecord(action) || !isRecord(action.args) || !COMPANION_ACTIONS.includes(String(action.action))) {
-    const name = isRecord(action) ? String(action.action) : "that";
-    throw new Refusal("unsupported", `The companion box does not carry out ${shown(name)}.`);
+  if (!isRecord(action) || !isRecord(action.args) || typeof action.action !== "string") {
+    throw new Refusal("unsupported", "That is no action for the companion box.");
   }
-  return { action: String(action.action), args: action.args, timeout: action.timeout };
+  if (!COMPANION_ACTIONS.includes(action.action)) {
+    throw new Refusal("unsupported", `The companion box does not carry out ${shown(action.action)}.`);
+  }
+  return { action: action.action, args: action.args };
+}
+
+/** JSON whose keys are all different: with two of the same, the box might take the other one. */
+function parseBody(body: Uint8Array): unknown {
+  const text = Buffer.from(body).toString();
+  try {
+    const parsed: unknown = JSON.parse(text);
+    const written = text.replaceAll(/"(?:[^"\\]|\\.)*"/g, "").split(":").length - 1;
+    if (countKeys(parsed) === written) {
+      return parsed;
+    }
+  } catch {
+    // It is refused, too.
+  }
+  throw new Refusal("unsupported", "The body for the companion box is not JSON, or has the same key twice.");
+}
+
+function countKeys(value: unknown): number {
+  if (typeof value !== "object" || value === null) {
+    return 0;
+  }
+  const own = Array.isArray(value) ? 0 : Object.keys(value).length;
+  return Object.values(value).reduce<number>((sum, part) => sum + countKeys(part), own);
 }
 
 function splitQuery(path: string): [string, string] {

@@ -28,12 +28,16 @@ export class OrderDispatcher {
   readonly #running = new Map<string, AbortController>();
   #paused = false;
 
-  /** `onBusy` is called with the number of orders that are running, `show` with the reports of the agent's actions. */
+  /**
+   * `onBusy` is called with the number of orders that are running, `show` with the reports of the agent's actions,
+   * `onFailed` with each order that fails.
+   */
   constructor(
     private readonly executor: OrderExecutor,
     private readonly log: Log,
     private readonly onBusy: (count: number) => void = () => undefined,
     readonly show: (report: ActionReport) => void = () => undefined,
+    private readonly onFailed: (order: Order, code: FailureCode) => void = () => undefined,
   ) {}
 
   get outbox(): Outbox {
@@ -117,6 +121,7 @@ export class OrderDispatcher {
       outbox.succeed(id, await this.executor.execute(order, action, print, signal, wait));
     } catch (error) {
       outbox.fail(id, failureCode(error), errorText(error));
+      this.onFailed(order, failureCode(error));
       if (failureCode(error) === "failed") {
         this.log.warn(`${order.kind} failed: ${errorText(error)}`);
       }

@@ -5,7 +5,7 @@ import type { Approvals } from "../approval/approvals";
 import type { ChangeRecorder } from "../changes/recorder";
 import type { Forwarder } from "../companion/forward";
 import type { OrderExecutor, Report } from "../hub/dispatcher";
-import type { Answer, Order } from "../protocol";
+import type { Answer, Done, Order } from "../protocol";
 import { BackgroundProcesses } from "./background_processes";
 import { BackgroundTerminal } from "./background_terminal";
 import { KeyedLock, throwIfCancelled, unlessCancelled } from "./concurrency";
@@ -16,6 +16,7 @@ import { PrivateDirectory } from "./private_directory";
 import { Refusal, toRefusal } from "./refusal";
 import { Search } from "./search";
 import { chooseShell } from "./shells";
+import { type AskPermission, Stay } from "./stay";
 import { startDirectory, Terminals } from "./terminals";
 import { Uploads } from "./uploads";
 
@@ -24,9 +25,10 @@ type Kind = Order["kind"];
 const COMMANDS: readonly Kind[] = ["run", "run_apart", "input", "end_session"];
 const READING: readonly Kind[] = ["stat", "read", "list", "glob", "grep"];
 const CHANGES: readonly Kind[] = ["write", "put", "land", "drop", "make_directory", "move", "delete"];
+const STAY: readonly Kind[] = ["arrive", "depart"];
 const COMPANION: readonly Kind[] = ["forward", "fetch_body"];
 /** What is allowed in a workspace that the user does not trust. */
-const UNTRUSTED = new Set<Kind>([...READING, "drop", "end_session"]);
+const UNTRUSTED = new Set<Kind>([...READING, ...STAY, "drop", "end_session"]);
 /** How long a cancelled order may take to end, so that its result is known. */
 const GRACE = 1000;
 
@@ -36,7 +38,8 @@ export class WindowOrderExecutor implements OrderExecutor, vscode.Disposable {
   readonly capabilities: string[];
   private readonly containment = new Containment(folders);
   private readonly scratch = new PrivateDirectory();
-  private readonly terminals = new Terminals(this.containment, this.scratch);
+  readonly stay: Stay;
+  private readonly terminals: Terminals;
   private readonly backgroundTerminal = new BackgroundTerminal(() => this.background.stop());
   private readonly background: BackgroundProcesses = new BackgroundProcesses((text) => {
     this.backgroundTerminal.write(text);
@@ -54,14 +57,17 @@ export class WindowOrderExecutor implements OrderExecutor, vscode.Disposable {
     changes: ChangeRecorder,
     private readonly approval: Pick<Approvals, "check" | "ended">,
     private readonly companion: Forwarder,
+    ask: AskPermission,
   ) {
+    this.stay = new Stay(ask);
+    this.terminals = new Terminals(this.containment, this.scratch, this.stay);
     const lock = new KeyedLock();
     this.documents = new Documents(this.containment, lock, changes);
     this.files = new Files(this.containment, lock, changes);
     this.uploads = new Uploads(this.containment, lock, this.scratch, changes);
     // The shells of Windows do not understand agents' commands; those of WSL do, and run on Linux.
     const commands = process.platform === "win32" ? [] : COMMANDS;
-    this.capabilities = [...commands, ...READING, ...CHANGES, ...COMPANION];
+    this.capabilities = [...commands, ...READING, ...CHANGES, ...COMPANION, ...STAY];
   }
 
   /** Execute an order; rejects with a `Refusal`. */
@@ -118,6 +124,16 @@ export class WindowOrderExecutor implements OrderExecutor, vscode.Disposable {
     this.scratch.dispose();
   }
 
+  /** Close the terminals of an agent whose stay has ended. */
+  private changeStay(ended: boolean): Done {
+    if (ended) {
+      this.background.stop();
+      this.terminals.closeAll();
+      this.companion.stop();
+    }
+    return { kind: "done" };
+  }
+
   private cancelAll(why: Refusal): void {
     const pending = this.pending;
     this.pending = new AbortController();
@@ -145,7 +161,8 @@ export class WindowOrderExecutor implements OrderExecutor, vscode.Disposable {
         return this.terminals.run(order, print, signal);
       case "run_apart": {
         const cwd = await startDirectory(order.cwd, this.containment);
-        return this.background.run(order.command, { shell: chooseShell(vscode.env.shell), cwd }, print, signal);
+        const place = { shell: chooseShell(vscode.env.shell), cwd, environment: this.stay.environment };
+        return this.background.run(order.command, place, print, signal);
       }
       case "input":
         return this.terminals.input(order);
@@ -180,13 +197,14 @@ export class WindowOrderExecutor implements OrderExecutor, vscode.Disposable {
       case "fetch_body":
         return this.companion.fetch(order, signal);
       case "arrive":
+        return this.changeStay(await this.stay.arrive(order, signal));
       case "depart":
-        throw new Refusal("unsupported", `This window cannot execute ${order.kind}.`);
+        return this.changeStay(this.stay.depart(order));
     }
   }
 }
 
-/** The paths of the workspace's folders. */
+/** The paths of the folders of the workspace. */
 export function folders(): string[] {
   const all = vscode.workspace.workspaceFolders ?? [];
   return all.filter(({ uri }) => uri.scheme === "file").map(({ uri }) => uri.fsPath);

@@ -71,7 +71,7 @@ test("a harmless command is not asked for", async () => {
 
 test("another command waits until it is allowed, and the question is reported until then", async () => {
   const checks = new Checks();
-  checks.check({ kind: "arrive", agent: "OpenHands", ask: false });
+  checks.check({ kind: "arrive", agent: "OpenHands", stay: "s", ask: false, env: {} });
   checks.check(run("make\nmake install"), "action");
   const [id = ""] = await checks.waiting(1);
   const [request] = checks.approvals.pending;

@@ -46,6 +46,7 @@ const ASKED: [string, Order, Mode[]][] = [
   ["a call of an MCP tool", message({ jsonrpc: "2.0", id: 1, method: "tools/call" }), ["everything", "edits", "commands"]],
   ["a list of MCP tools", message({ jsonrpc: "2.0", id: 1, method: "tools/list" }), ["everything"]],
   ["several MCP messages at once", message([{ method: "ping" }]), ["everything", "edits", "commands"]],
+  ["the arrival of an agent, which has a question of its own", { kind: "arrive", agent: "A", stay: "s", ask: true, env: {} }, []],
   ["the end of a session", { kind: "end_session", session: "main" }, []],
 ];
 

@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 P = ParamSpec("P")
 T = TypeVar("T")
 
-#: Work that nobody has begun for this long needs another thread.
+#: Work that no thread has begun for this long needs another one.
 PATIENCE = 0.005
 #: Results are not kept back for longer than this.
 HOLD = 0.001
@@ -156,14 +156,14 @@ class Threads:
             self._telling = True
             try:
                 self._loop.call_soon_threadsafe(self._tell)
-            except RuntimeError:  # the loop is gone, and with it whoever waited
+            except RuntimeError:  # the loop is closed, and its futures with it
                 return
 
     def _tell(self) -> None:
         self._telling = False
         while self._done:
             future, result, error = self._done.popleft()
-            if future.done():  # whoever waited has gone away
+            if future.done():  # it was cancelled
                 continue
             if error is None:
                 future.set_result(result)

@@ -41,7 +41,7 @@ log = logging.getLogger(__name__)
 
 #: Orders that one window may have to carry out at a time.
 MOST_ORDERS = 256
-#: Actions of which a window that is away is told later; the oldest are left out.
+#: Actions that are reported to a window when it is back; the oldest are left out.
 MOST_REPORTS = 200
 #: How long a number may be missing among the reports on an order.
 GAP_SECONDS = 5.0
@@ -64,7 +64,6 @@ class _Pending:
         order: Order,
         answer: type[Answer],
         limit: float | None,
-        outcome: asyncio.Future[Any],
         printed: Callable[[str], None] | None,
         waiting: Callable[[str], None] | None,
     ) -> None:
@@ -72,11 +71,12 @@ class _Pending:
         self.order = order
         self.answer = answer
         self.limit = limit
-        #: Runs while the window is connected, and the order does not wait for it.
-        self.timeout: asyncio.Timeout | None = None
-        self.outcome = outcome
         self.printed = printed
         self.waiting = waiting
+        self.outcome: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        #: Runs while the window is connected.
+        self.timeout = asyncio.timeout(None)
+        self._connected = False
         #: The window has said that it has it.
         self.taken = False
         #: The number of the next report.
@@ -92,14 +92,36 @@ class _Pending:
 
     def wait(self, question: str) -> None:
         """The user is asked something, or has decided if that is empty: only then does the time limit run."""
-        if self.outcome.done():
+        if self.outcome.done() or self.timeout.expired():
             return
         self.question = question
-        self.start_timeout()
+        self._restart_timeout()
         if self.waiting is not None:
             self.waiting(question)
         elif self.call is not None:
             self.call.tell(ActionWaiting, question=question)
+
+    def fail(self, error: Exception) -> None:
+        if not self.outcome.done():
+            self.outcome.set_exception(error)
+
+    def lose(self, what: str) -> None:
+        words = f"{what} while it carried out an order ({_kind(self.order)})."
+        self.fail(WindowLost(f"{words} Whether it took effect is not known."))
+
+    def start_timeout(self) -> None:
+        self._connected = True
+        self._restart_timeout()
+
+    def stop_timeout(self) -> None:
+        self._connected = False
+        self._restart_timeout()
+
+    def _restart_timeout(self) -> None:
+        limit = self._patience() if self.question else self.limit
+        runs = self._connected and limit is not None
+        if not self.timeout.expired():
+            self.timeout.reschedule(asyncio.get_running_loop().time() + (limit or 0.0) if runs else None)
 
     def _patience(self) -> float | None:
         """How long the user has for a decision: as long as the caller of the action waits for an answer."""
@@ -107,26 +129,6 @@ class _Pending:
         if call is None or call.timeout is None or self.waiting is not None:
             return None
         return max(call.started + call.timeout - time.monotonic(), 0.0)
-
-    def fail(self, error: Exception) -> None:
-        if not self.outcome.done():
-            self.outcome.set_exception(error)
-
-    def start_timeout(self) -> None:
-        limit = self._patience() if self.question else self.limit
-        self._reschedule(None if limit is None else asyncio.get_running_loop().time() + limit)
-
-    def stop_timeout(self) -> None:
-        self._reschedule(None)
-
-    def _reschedule(self, when: float | None) -> None:
-        if self.timeout is not None and not self.timeout.expired():
-            self.timeout.reschedule(when)
-
-    def lose(self, what: str) -> None:
-        words = f"{what} while it carried out an order ({_kind(self.order)})."
-        effect = "Its user had not allowed it yet" if self.question else "Whether it took effect is not known"
-        self.fail(WindowLost(f"{words} {effect}."))
 
 
 class WindowLink:
@@ -164,17 +166,16 @@ class WindowLink:
         waiting: Callable[[str], None] | None = None,
     ) -> AnswerT:
         self._check()
-        outcome = asyncio.get_running_loop().create_future()
-        pending = _Pending(order, answer, limit, outcome, printed, waiting)
+        pending = _Pending(order, answer, limit, printed, waiting)
         self._orders[pending.id] = pending
         self.given += 1
         try:
-            async with asyncio.timeout(None) as pending.timeout:
+            async with pending.timeout:
                 if self._met:
                     pending.start_timeout()
                     await self._send_reports()
                     await self._send(pending)
-                result: AnswerT = await outcome
+                result: AnswerT = await pending.outcome
                 return result
         except TimeoutError:
             self._raise_unanswered(pending)

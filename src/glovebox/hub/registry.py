@@ -56,6 +56,9 @@ class WindowEntry:
     paused: bool = False
     #: Its main thread has not answered for too long.
     silent: bool = False
+    #: The agent that works in it, and the name of its stay.
+    agent: str = ""
+    stay: str = ""
     #: It has said that it closes, and may come back.
     reloading: bool = False
 
@@ -257,6 +260,7 @@ class Registry:
             extension_version=said.extension_version, capabilities=said.capabilities, trusted=said.trusted,
             app=said.app, remote=said.remote, pid=said.pid, status=self.status(entry),
             registered=entry.registered, seen=entry.seen, path=f"{WINDOWS}/{entry.id}",
+            agent=entry.agent, stay=entry.stay,
         )  # fmt: skip
 
     # Over a restart.

@@ -110,6 +110,43 @@ class Window(Message):
     seen: float
     #: The path below the hub's address under which it is a box.
     path: str
+    #: The agent that works in it, and the name of its stay; empty if none has announced itself.
+    agent: str = ""
+    stay: str = ""
+
+
+# An agent's stay in a window, over HTTP.
+
+
+class Arrival(Message):
+    """An agent announces that it is going to work in a window."""
+
+    #: Names the stay; made up by the agent. The same again goes on with it.
+    stay: str
+    #: The ids of the windows that fit.
+    windows: list[str]
+    #: The name that users see, such as "OpenHands". Without one it shares the shells of whoever is there.
+    agent: str = ""
+    #: Ask in every window for permission; the first that allows it is taken. Needed for more than one window.
+    ask: bool = False
+    #: How long users have to answer.
+    seconds: float = 120.0
+    #: Variables of its terminals.
+    env: dict[str, str] = {}
+
+
+class Arrived(Message):
+    """An agent may work in a window."""
+
+    window: Window
+    #: Whether its shells are new and have its variables. If not, it shares those of an agent that is there.
+    fresh: bool
+
+
+class Departure(Message):
+    """An agent has finished."""
+
+    stay: str
 
 
 # On the socket: the window's state.
@@ -392,16 +429,21 @@ class Delete(Order, tag="delete"):
 
 
 class Arrive(Order, tag="arrive"):
-    """An agent begins to work in the window."""
+    """An agent begins to work in the window: close the terminals of the one before. The same stay goes on."""
 
     #: The name that the user sees, such as "OpenHands".
     agent: str
+    stay: str
     #: Ask the user for permission first; a refusal has the code `denied`.
     ask: bool = False
+    #: Variables of the terminals that are opened during the stay.
+    env: dict[str, str] = {}
 
 
 class Depart(Order, tag="depart"):
-    """The agent's work has ended: close its terminals, and stop its companion box."""
+    """The agent's work has ended: close its terminals, and stop its companion box. Another stay goes on."""
+
+    stay: str
 
 
 class Forward(Order, tag="forward"):

@@ -48,8 +48,7 @@ async def test_actions_are_reported_with_their_orders(tmp_path: Path) -> None:
 
 async def test_a_report_has_the_reason_of_a_failure_and_the_name_of_the_agent(tmp_path: Path) -> None:
     async with acting(tmp_path) as box:
-        plugin: Any = box.box.plugins.find("window")
-        plugin.reporter.agent = "OpenHands"
+        box.hands.agent = "OpenHands"
         await box.refused(FileReadAction(path=str(tmp_path / "missing")))
         assert box.hands.shown[-1].state == "failed"
         assert "missing" in box.hands.shown[-1].message

@@ -34,6 +34,7 @@ class DirectoryHands:
         self.acting = WindowHands(list(folders))
         self.orders: list[Order] = []
         self.shown: list[ActionReport] = []
+        self.agent = ""
         #: The ids of the actions that the orders belong to.
         self.actions: list[str] = []
         #: Called before an order is carried out; what it raises is what becomes of it.
@@ -52,6 +53,7 @@ class DirectoryHands:
             id="w", name="project", folders=folders,
             vscode_version="1.100.0", extension_version="0.1.0", capabilities=[], trusted=True, app="",
             remote="", pid=0, status="connected", registered=0.0, seen=0.0, path="/vscode/windows/w",
+            agent=self.agent,
         )  # fmt: skip
 
     async def do(

@@ -36,6 +36,7 @@ SETTINGS: Mapping[str, Any] = {
     "workbench.secondarySideBar.defaultVisibility": "hidden",
     "workbench.startupEditor": "none",
     "workbench.tips.enabled": False,
+    "workbench.welcomePage.walkthroughs.openOnInstall": False,
 }
 
 
@@ -55,6 +56,7 @@ def package_extension(target: Path, limit: float) -> Path:
     command = ["scripts/extension.sh", "package", str(target)]
     build = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=limit)
     assert build.returncode == 0, build.stdout + build.stderr
+    assert "WARNING" not in build.stdout + build.stderr
     return target
 
 

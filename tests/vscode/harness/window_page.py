@@ -77,13 +77,9 @@ class WindowPage:
                 self._page.reload()
         self._page.locator(shows).first.wait_for(timeout=1000 * PATIENCE)
 
-    def trust(self) -> None:
-        """Trust the authors of the files in the folder."""
-        self.command("Workspaces: Manage Workspace Trust")
-        self._press_trust()
-
     @in_browser_thread
-    def _press_trust(self) -> None:
+    def press_trust(self) -> None:
+        """Trust the authors of the files in the folder, in the editor for that."""
         editor = self._page.locator(".workspace-trust-editor")
         editor.get_by_role("button", name="Trust", exact=True).click()
         editor.locator(".workspace-trust-trusted").first.wait_for()
@@ -190,6 +186,25 @@ class WindowPage:
         toast = self._page.locator(TOAST, has_text=message).first
         toast.wait_for()
         toast.get_by_role("button", name=button, exact=True).first.click()
+
+    @in_browser_thread
+    def press_link(self, message: str, link: str) -> None:
+        """Press a link in the message of a notification."""
+        toast = self._page.locator(TOAST, has_text=message).first
+        toast.wait_for()
+        toast.locator(".notification-list-item-message a", has_text=link).first.click()
+
+    @in_browser_thread
+    def allow_tool(self, is_done: Callable[[], bool]) -> None:
+        """Confirm the dialog that VS Code shows before it calls a tool, unless the call is done without."""
+        allow = self._page.locator(".monaco-dialog-box").get_by_role("button", name="Yes")
+        deadline = time.monotonic() + PATIENCE
+        while not is_done() and time.monotonic() < deadline:
+            try:
+                allow.first.click(timeout=1000)
+                return
+            except Error:
+                continue
 
     @in_browser_thread
     def tidy(self) -> None:

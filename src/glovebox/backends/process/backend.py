@@ -32,7 +32,7 @@ class ProcessBackend:
     """Starts `glovebox serve` for each box, and finds boxes by their directories."""
 
     def __init__(self, settings: HostSettings, why: str = "") -> None:
-        """`why` says why boxes are processes, if that was not asked for."""
+        """`why` says why boxes are processes where the caller has not chosen that."""
         self._settings = settings
         self._why = why
         self._records = BoxRecords(settings.state)
@@ -94,7 +94,7 @@ class ProcessBackend:
         return [directory.name for directory in directories if await in_thread(_is_orphan, directory)]
 
     async def close(self) -> None:
-        """Wait for the sweep."""
+        """Wait until the sweep in the background has ended."""
         if self._sweeping:
             await asyncio.wait(self._sweeping)
 

@@ -73,7 +73,7 @@ class RunningCommand:
     tail = b""
     #: Whether a program shows its own screen.
     alternate_screen = False
-    #: Whether it has asked for the cursor keys of the application mode.
+    #: Whether it has switched on the application mode of cursor keys.
     application_keys = False
     #: The action that waits for it now.
     follower: str | None = None
@@ -95,7 +95,7 @@ class RunningCommand:
     note = ""
     #: Output that no answer has reported yet.
     unreported: OutputBuffer | None = None
-    #: Where in its output, at its end, the shell tells of background jobs.
+    #: Where in its output, at its end, the shell reports background jobs.
     notices_at: int | None = None
     #: What background jobs had printed before it began.
     before: OutputBuffer | None = None
@@ -176,7 +176,7 @@ class RunningCommand:
     ) -> WaitOutcome:
         """Wait until it ends, has printed nothing for `silence` seconds, or `timeout` seconds are over.
 
-        With `for_input` also until it waits for somebody. While it awaits approval it is not silent.
+        With `for_input` also until it waits for input. While it awaits approval it is not silent.
         """
         begin = self._loop.time()
         late = _NEVER if timeout is None else begin + max(timeout, _LEAST_TIMEOUT)

@@ -101,7 +101,6 @@ def completed(
     oom: str | None = None,
     hidden: bool = False,
 ) -> CmdOutputObservation:
-    """The command has ended."""
     more = f" {note}" if note else ""
     killed = f"\n[{oom}]" if oom else ""
     suffix = f"\n[The command completed with exit code {report.exit_code}.{more}]{killed}"

@@ -84,7 +84,7 @@ class Session(Generic[ShellT]):
         self.past = Past()
         #: What a person entered after a command whose end has not been reported.
         self._following: RunningCommand | None = None
-        #: The newest command that has ended, whose end nobody may have seen.
+        #: The newest command that has ended, whose end may not have been reported.
         self._former: RunningCommand | None = None
         self._created = created
         self._no_change_timeout = no_change_timeout
@@ -290,7 +290,7 @@ class Session(Generic[ShellT]):
             )
 
     def _complete(self, command: RunningCommand) -> None:
-        """Be done with a command whose result is asked for by its id."""
+        """Release a command whose result is fetched by its id."""
         if self.closed:
             return
         note_stray(command)

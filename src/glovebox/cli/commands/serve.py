@@ -45,7 +45,6 @@ long, and its exit code (--quiet: none).
 
 
 def add_command(commands: Commands) -> None:
-    """Add this command."""
     parser = add_parser(
         commands,
         "serve",
@@ -79,7 +78,6 @@ def add_command(commands: Commands) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Serve until interrupted."""
     # Objects created during start-up are permanent, and collecting costs time. Serving enables it.
     gc.disable()
     from glovebox.box.startup import Startup

@@ -38,7 +38,7 @@ _SEARCH_PAGE = 10_000
 class AsyncFileWatch(ItemStream[FileChange]):
     """The changes below a path, until it is closed; once `async with` has begun, none is missed.
 
-    If there were too many to be told, or the connection broke, the path itself is reported as modified:
+    If there were too many to report, or the connection broke, the path itself is reported as modified:
     anything below it may have changed.
     """
 
@@ -59,7 +59,7 @@ class AsyncFileWatch(ItemStream[FileChange]):
         return self
 
     async def aclose(self) -> None:
-        """Watch no longer. Idempotent."""
+        """Stop watching, and close the connection. Idempotent."""
         await super().aclose()
         await self._pending.aclose()
 

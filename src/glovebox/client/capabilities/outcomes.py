@@ -92,12 +92,12 @@ class CommandStatus:
 
     @property
     def ended(self) -> bool:
-        """Whether it has ended."""
+        """Whether the command has ended."""
         return self.state == "ended"
 
     @property
     def waits(self) -> bool:
-        """Whether it goes on only if somebody does something: an answer, a key, a signal."""
+        """Whether it needs something to go on: an answer, a key, a signal."""
         return self.state in _WORDS and self.state != "waiting_for_approval"
 
     @property

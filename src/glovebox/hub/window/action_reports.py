@@ -41,8 +41,6 @@ class ActionReporter:
 
     def __init__(self, hands: Hands) -> None:
         self._hands = hands
-        #: The name that the user sees.
-        self.agent = ""
 
     def started(self, action: Action[Any], call: Call) -> None:
         said = summary(action)
@@ -51,7 +49,7 @@ class ActionReporter:
                 id=call.id,
                 kind=action.action,
                 summary=said,
-                agent=self.agent,
+                agent=self._hands.window.agent,
                 state="started",
             )
             self._hands.show(report)
@@ -65,7 +63,7 @@ class ActionReporter:
                 id=outcome.call.id,
                 kind=outcome.action.action,
                 summary=said,
-                agent=self.agent,
+                agent=self._hands.window.agent,
                 state="failed" if problem or exit_code else "succeeded",
                 exit_code=exit_code,
                 seconds=round(outcome.seconds, 3),

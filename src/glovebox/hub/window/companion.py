@@ -47,7 +47,9 @@ _LIMIT = 180.0
 _CLOSE_LIMIT = 10.0
 _OK = 200
 _PREFIX = "Internal server error: "
-_REQUEST_HEADERS = ("accept", "content-type", "last-event-id", "mcp-session-id", "mcp-protocol-version")
+#: Headers that are forwarded, besides those of MCP.
+_REQUEST_HEADERS = ("accept", "content-type", "last-event-id")
+_MCP = "mcp-"
 _RESPONSE_HEADERS = ("content-type", "mcp-session-id", ERROR_HEADER.lower())
 #: Streams whose first event names the path that their clients post to.
 _MCP_STREAMS = ("/sse", "/mcp/sse")
@@ -142,7 +144,11 @@ class Companion:
         order = Forward(
             method=request.method,
             path=f"{path}?{query}" if query else path,
-            headers={name: request.headers[name] for name in _REQUEST_HEADERS if name in request.headers},
+            headers={
+                name: value
+                for name, value in request.headers.items()
+                if name in _REQUEST_HEADERS or name.startswith(_MCP)
+            },
             body=_checked(await request.body()),
         )
         try:

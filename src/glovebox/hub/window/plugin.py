@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.websockets import WebSocket
 
-from glovebox.box.executor import Handler, Observer
+from glovebox.box.executor import Call, Handler, Observer, Outcome
 from glovebox.box.files.actions.content import FileActions
 from glovebox.box.files.actions.paths import PathActions
 from glovebox.box.plugin import Context, Plugin
@@ -26,6 +26,7 @@ from glovebox.hub.window.search import WindowSearch
 from glovebox.hub.window.terminal import WindowTerminal
 from glovebox.hub.window.transfer import WindowTransfer
 from glovebox.hub.window_client import Hands
+from glovebox.protocol.base import Action
 
 #: How much of earlier contents is kept for one window.
 _HISTORY_BYTES = 64 << 20
@@ -41,6 +42,7 @@ class WindowPlugin(Plugin):
         super().__init__(context)
         self._hands = hands
         self._stats = Stats()
+        self.active = ActiveActions()
         self.reporter = ActionReporter(hands)
         self.terminal = WindowTerminal(
             hands,
@@ -106,7 +108,20 @@ class WindowPlugin(Plugin):
         return {"sessions": len(self.terminal.sessions())}
 
     def observers(self) -> Iterable[Observer]:
-        return (self._stats, self.reporter)
+        return (self._stats, self.active, self.reporter)
+
+
+class ActiveActions:
+    """Counts the actions that are under way."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def started(self, action: Action[Any], call: Call) -> None:
+        self.count += 1
+
+    def finished(self, outcome: Outcome) -> None:
+        self.count -= 1
 
 
 _NO_ATTACHING = (

@@ -20,7 +20,6 @@ HEAD = ("NAME", "BACKEND", "STATE", "AGE", "URL", "MADE OF")
 
 
 def add_command(commands: Commands) -> None:
-    """Add this command."""
     description = "List the boxes that are there, oldest first."
     parser = add_parser(commands, "ls", help="list boxes", description=description, examples=EXAMPLES)
     add_backend_argument(parser, default="all of them.")
@@ -30,7 +29,6 @@ def add_command(commands: Commands) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """List them."""
     from glovebox.cli import backends, console
     from glovebox.settings import host
 

@@ -27,7 +27,6 @@ _OPTIONAL = (
 
 
 def check(area: Area, settings: HostSettings) -> None:
-    """Look for every program."""
     path = settings.environment.get("PATH", os.defpath)
     _check_bash(area, path)
     for program, flag, advice in _OPTIONAL:
