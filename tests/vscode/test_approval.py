@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from glovebox.protocol.observations import CmdOutputObservation, ErrorObservatio
 from tests.support.running import wait_until
 from tests.support.waiting import LIMIT
 from tests.vscode.harness.workstation import Window, Workstation
+from tests.vscode.test_guide import screenshot
 
 DIFF = ".editor-group-container .monaco-diff-editor"
 
@@ -142,8 +144,9 @@ def test_an_agent_cannot_allow_itself_more_by_an_edit(
 
 
 def test_an_edit_is_compared_before_it_is_applied(
-    worker: SyncRuntime, user: Window, threads: ThreadPoolExecutor
+    worker: SyncRuntime, user: Window, threads: ThreadPoolExecutor, tmp_path: Path
 ) -> None:
+    user.command("View: Close All Editors")
     user.command("Glovebox: Set Approval Mode")
     wait_until(lambda: "Ask for edits" in user.text_of(".quick-input-list"), what="the modes")
     user.answer("Ask for edits")
@@ -152,8 +155,9 @@ def test_an_edit_is_compared_before_it_is_applied(
     wait_until(
         lambda: "notes.txt (proposed by the agent)" in user.text_of(".tabs-container"), what="a comparison"
     )
-    wait_until(lambda: "\n2\n" in f"\n{user.editor_text()}\n", what="the proposed text")
+    wait_until(lambda: "2" in user.text_of(f"{DIFF} .view-lines"), what="the proposed text")
     assert file.read_text() == "one\ntwo\nthree\n"
+    screenshot(user, "vscode_approval.png", tmp_path)
     user.press_button("wants to edit", "Allow")
     editing.result(LIMIT)
     assert file.read_text() == "one\n2\nthree\n"
