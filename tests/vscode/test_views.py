@@ -70,7 +70,7 @@ def test_an_action_is_shown_with_its_state_its_exit_and_its_output(worker: SyncR
     wait_for_row(tidy, "Agent", "run echo shown; false", "failed", "exit 1")
     worker.run("echo fine")
     wait_for_row(tidy, "Agent", "run echo fine", "succeeded", "exit 0")
-    assert tidy.rows("Agent")[:2] == ["Agent: connected", tidy.rows("Agent")[1]]
+    wait_until(lambda: tidy.rows("Agent")[0] == "An agent: connected", what="the state of the agent")
     assert "echo fine" in tidy.rows("Agent")[1]
     tidy.click_row("Agent", "echo shown; false")
     wait_until(lambda: "exit 1" in tidy.editor_text(), what="the output of the action")
