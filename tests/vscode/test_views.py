@@ -11,10 +11,11 @@ import pytest
 
 from glovebox import SyncRuntime
 from glovebox.protocol.files import DeleteAction, MoveAction
-from glovebox.protocol.observations import CmdOutputObservation
+from glovebox.protocol.observations import CmdOutputObservation, ErrorObservation
 from tests.support.running import wait_until
 from tests.support.waiting import LIMIT
 from tests.vscode.harness.workstation import Window, Workstation
+from tests.vscode.test_file_edits import close_editors
 from tests.vscode.test_guide import screenshot
 
 FILES = {
@@ -41,6 +42,7 @@ def tidy(viewed: Window) -> Iterator[Window]:
     viewed.bring_to_front()
     viewed.tidy()
     yield viewed
+    close_editors(viewed)
     if viewed.rows("Changes"):
         viewed.command("Glovebox: Keep All Changes")
         wait_until(lambda: viewed.rows("Changes") == [], what="no changes")
@@ -68,7 +70,7 @@ def test_an_action_is_shown_with_its_state_its_exit_and_its_output(worker: SyncR
     wait_for_row(tidy, "Agent", "run echo shown; false", "failed", "exit 1")
     worker.run("echo fine")
     wait_for_row(tidy, "Agent", "run echo fine", "succeeded", "exit 0")
-    assert tidy.rows("Agent")[:2] == ["Agent: connected", tidy.rows("Agent")[1]]
+    wait_until(lambda: tidy.rows("Agent")[0] == "An agent: connected", what="the state of the agent")
     assert "echo fine" in tidy.rows("Agent")[1]
     tidy.click_row("Agent", "echo shown; false")
     wait_until(lambda: "exit 1" in tidy.editor_text(), what="the output of the action")
@@ -85,6 +87,34 @@ def test_a_running_action_can_be_stopped(worker: SyncRuntime, tidy: Window) -> N
     assert isinstance(ended, CmdOutputObservation)
     assert ended.metadata.exit_code == 130
     wait_for_row(tidy, "Agent", "run sleep 1000", "failed", "exit 130")
+
+
+def test_a_request_is_allowed_in_the_view_and_stopped(workstation: Workstation) -> None:
+    workstation.server.write_settings({"glovebox.approval": "commands"})
+    try:
+        with workstation.window(workstation.folder("deciding")) as window, ThreadPoolExecutor(1) as threads:
+            window.connect()
+            window.show_view()
+            with window.agent() as agent:
+                decide(window, agent, threads)
+    finally:
+        workstation.server.write_settings({})
+
+
+def decide(window: Window, agent: SyncRuntime, threads: ThreadPoolExecutor) -> None:
+    running = threads.submit(agent.run, "touch allowed.txt")
+    wait_for_row(window, "Agent", "touch allowed.txt waits for your approval")
+    assert not (window.folder / "allowed.txt").exists()
+    window.press_in_row("Agent", "allow?", "Allow")
+    assert not isinstance(running.result(2 * LIMIT), ErrorObservation)
+    assert (window.folder / "allowed.txt").exists()
+    wait_for_row(window, "Agent", "run touch allowed.txt", "succeeded", "exit 0")
+    running = threads.submit(agent.run, "touch stopped.txt")
+    wait_for_row(window, "Agent", "touch stopped.txt waits for your approval")
+    window.press_in_title("Agent", "Stop")
+    assert isinstance(running.result(2 * LIMIT), ErrorObservation)
+    wait_for_row(window, "Agent", "run touch stopped.txt", "failed")
+    assert not (window.folder / "stopped.txt").exists()
 
 
 def test_a_change_is_listed_compared_marked_and_undone(worker: SyncRuntime, tidy: Window) -> None:
@@ -158,8 +188,7 @@ def test_changes_are_stepped_through_over_files(worker: SyncRuntime, tidy: Windo
     edit(worker, tidy.folder / "named.txt", "named", "stepped")
     edit(worker, tidy.folder / "src/app.py", "import sys", "import os")
     wait_for_row(tidy, "Changes", "app.py")
-    tidy.command("View: Close All Editors")
-    wait_until(lambda: not tidy.tabs(), what="closed editors")
+    close_editors(tidy)
     tidy.command("Glovebox: Next Change")
     wait_until(lambda: "stepped" in tidy.editor_text(), what="the first change")
     tidy.command("Glovebox: Next Change")

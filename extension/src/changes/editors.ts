@@ -10,6 +10,8 @@ import type { ChangeRecorder } from "./recorder";
 const BEFORE = "glovebox-before";
 /** The query of an empty document, in the place of a file that was deleted. */
 const NOTHING = "nothing";
+/** How long VS Code may take to report that a document is dirty. */
+const DIRTY_MS = 100;
 
 /** Shows changes in editors: compared with the text from before, and with marks at the changed lines. */
 export class ChangeEditors implements vscode.TextDocumentContentProvider, vscode.Disposable {
@@ -29,6 +31,8 @@ export class ChangeEditors implements vscode.TextDocumentContentProvider, vscode
   readonly #subscriptions: vscode.Disposable[];
   /** The files that were opened here. */
   readonly #opened = new Set<string>();
+  /** Edits of documents of which it is not known yet whether they are the user's. */
+  readonly #edits = new Map<vscode.TextDocument, { changes: vscode.TextDocumentContentChangeEvent[]; isUsers: boolean }>();
   #next: Stop | undefined;
   #showing = false;
 
@@ -122,14 +126,30 @@ export class ChangeEditors implements vscode.TextDocumentContentProvider, vscode
     }
   }
 
-  /** A user's edit removes the marks of its lines. A document that is loaded from the disk again is not an edit. */
-  #unmark({ document, contentChanges }: vscode.TextDocumentChangeEvent): void {
+  /** A user's edit removes the marks of its lines. */
+  #unmark({ document, contentChanges, reason }: vscode.TextDocumentChangeEvent): void {
     const file = document.uri.fsPath;
-    if (document.uri.scheme !== "file" || !document.isDirty || this.recorder.isWriting(file)) {
+    if (document.uri.scheme !== "file" || !this.changes.find(file) || this.recorder.isWriting(file)) {
       return;
     }
-    for (const { range, text } of contentChanges) {
-      this.changes.edit(file, range.start.line, range.end.line - range.start.line + 1, text.split("\n").length);
+    const edits = this.#edits.get(document) ?? { changes: [], isUsers: false };
+    edits.changes.push(...contentChanges);
+    edits.isUsers ||= reason !== undefined;
+    if (!this.#edits.has(document)) {
+      this.#edits.set(document, edits);
+      setTimeout(() => this.#takeEdits(document), DIRTY_MS);
+    }
+  }
+
+  /** A document that is loaded from the disk again changes, too, but does not become dirty, which is known later. */
+  #takeEdits(document: vscode.TextDocument): void {
+    const { changes = [], isUsers = false } = this.#edits.get(document) ?? {};
+    this.#edits.delete(document);
+    if (isUsers || document.isDirty) {
+      for (const { range, text } of changes) {
+        const removed = range.end.line - range.start.line + 1;
+        this.changes.edit(document.uri.fsPath, range.start.line, removed, text.split("\n").length);
+      }
     }
   }
 
