@@ -155,6 +155,10 @@ def written() -> str:
     kinds = [order.__struct_config__.tag for order in orders]
     blocks.append(choices("Every kind of order.", "ORDERS", 'Order["kind"]', kinds))
     blocks.append(choices("Every reason there is.", "FAILURES", "FailureCode", parts(window.FailureCode)))
+    actions = choices(said["", "COMPANION_ACTIONS"], "COMPANION_ACTIONS", "string", window.COMPANION_ACTIONS)
+    blocks.append(f'{actions}export const ACTIONS_PATH = "{window.ACTIONS_PATH}";\n')
+    paths = [f"{method} {path}" for method, path in window.FORWARDED_PATHS]
+    blocks.append(choices(said["", "FORWARDED_PATHS"], "FORWARDED_PATHS", "string", paths))
     return "\n".join(blocks)
 
 

@@ -25,8 +25,16 @@ case $what in
     tsc --noEmit
     node bundle.mjs
     mkdir -p "$(dirname "$target")"
-    trap 'rm -f LICENSE' EXIT
-    cp ../LICENSE .
-    vsce package --no-dependencies --allow-missing-repository --out "$target"
+    stage=$(mktemp -d)
+    trap 'rm -r "$stage"' EXIT
+    # shellcheck disable=SC2046  # no file of the package has a blank in its name
+    cp --parents $(vsce ls --no-dependencies) "$stage"
+    mkdir "$stage/images"
+    cp ../docs/images/vscode_{connected,edit}.png "$stage/images"
+    cp ../LICENSE .vscodeignore "$stage"
+    node readme.mjs >"$stage/README.md"
+    cd "$stage"
+    # There is no public repository yet, so links cannot be made to point into one.
+    vsce package --no-dependencies --allow-missing-repository --no-rewrite-relative-links --out "$target"
     ;;
 esac

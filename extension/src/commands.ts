@@ -1,19 +1,27 @@
 import * as vscode from "vscode";
 import type { Connection, ConnectionState } from "./hub/connection";
-import type { EditViewer } from "./activity/edit_viewer";
 import type { HubCredentials } from "./hub/credentials";
-import { showProblem } from "./notifications";
+import { explainRestrictedMode, MANAGE_TRUST, showProblem } from "./notifications";
 import { toProblem } from "./problem";
+
+/** What commands do, by their names; the argument is the item of a view, if the command was chosen there. */
+export type Commands = Record<string, (item?: never) => unknown>;
 
 /** Register the user's commands; problems in them are shown. */
 export function registerCommands(
   connection: Connection,
   credentials: HubCredentials,
-  edits: EditViewer,
   log: vscode.LogOutputChannel,
+  others: Commands,
 ): vscode.Disposable {
-  const commands: Record<string, () => unknown> = {
-    connect: () => connection.connect(),
+  const commands: Commands = {
+    ...others,
+    connect: () => {
+      connection.connect();
+      if (!vscode.workspace.isTrusted) {
+        void explainRestrictedMode();
+      }
+    },
     disconnect: () => connection.disconnect(),
     pause: () => {
       if (connection.active) {
@@ -30,14 +38,13 @@ export function registerCommands(
     },
     forgetKey: () => credentials.forgetKey(),
     showLog: () => log.show(),
-    showLastEdit: () => edits.showLast(),
     openSettings: () => vscode.commands.executeCommand("workbench.action.openSettings", "glovebox."),
     menu: () => showMenu(connection.state),
   };
   const registered = Object.entries(commands).map(([name, run]) =>
-    vscode.commands.registerCommand(`glovebox.${name}`, async () => {
+    vscode.commands.registerCommand(`glovebox.${name}`, async (item?: never) => {
       try {
-        await run();
+        await run(item);
       } catch (error) {
         await showProblem(toProblem(error));
       }
@@ -53,6 +60,7 @@ interface MenuItem extends vscode.QuickPickItem {
 const CONNECT: MenuItem = { label: "$(plug) Connect", command: "glovebox.connect" };
 const DISCONNECT: MenuItem = { label: "$(debug-disconnect) Disconnect", command: "glovebox.disconnect" };
 const PAUSE: MenuItem = { label: "$(debug-pause) Pause Agent", command: "glovebox.pause" };
+const TRUST: MenuItem = { label: "$(shield) Manage Workspace Trust", command: MANAGE_TRUST };
 const RESUME: MenuItem = { label: "$(debug-start) Resume Agent", command: "glovebox.resume" };
 const ALWAYS: MenuItem[] = [
   { label: "$(diff) Show Last Edit", command: "glovebox.showLastEdit" },
@@ -63,7 +71,8 @@ const ALWAYS: MenuItem[] = [
 
 /** The menu of the status bar: the commands that make sense in a state. */
 async function showMenu(state: ConnectionState): Promise<void> {
-  const chosen = await vscode.window.showQuickPick([...menuItems(state), ...ALWAYS], {
+  const trust = vscode.workspace.isTrusted ? [] : [TRUST];
+  const chosen = await vscode.window.showQuickPick([...menuItems(state), ...trust, ...ALWAYS], {
     title: "Glovebox",
     placeHolder: placeHolder(state),
   });

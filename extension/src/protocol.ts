@@ -7,13 +7,15 @@ export const PIECE = 1048576;
 /**
  * `waiting`: it registered and has not connected yet. `unresponsive`: it is connected, but its main thread
  * does not answer. `paused`: its user has paused it. `away`: the connection broke, and may come back.
+ * `reloading`: it said that it closes, and may come back.
  */
 export type WindowStatus =
   | "waiting"
   | "connected"
   | "unresponsive"
   | "paused"
-  | "away";
+  | "away"
+  | "reloading";
 
 export type Kind =
   | "file"
@@ -39,6 +41,7 @@ export type FailureCode =
   | "paused"
   | "disconnected"
   | "denied"
+  | "undecided"
   | "no_companion"
   | "unsupported"
   | "failed";
@@ -62,7 +65,8 @@ export type Order =
   | Delete
   | Arrive
   | Depart
-  | Forward;
+  | Forward
+  | FetchBody;
 
 export type Answer =
   | Done
@@ -73,7 +77,8 @@ export type Answer =
   | Entries
   | Found
   | Lines
-  | Forwarded;
+  | Forwarded
+  | BodyPiece;
 
 export type Told =
   | Printed
@@ -144,6 +149,37 @@ export interface Window {
   seen: number;
   /** The path below the hub's address under which it is a box. */
   path: string;
+  /** The agent that works in it, and the name of its stay; empty if none has announced itself. */
+  agent: string;
+  stay: string;
+}
+
+/** An agent announces that it is going to work in a window. */
+export interface Arrival {
+  /** Names the stay; made up by the agent. The same again goes on with it. */
+  stay: string;
+  /** The ids of the windows that fit. */
+  windows: string[];
+  /** The name that users see, such as "OpenHands". Without one it shares the shells of whoever is there. */
+  agent?: string;
+  /** Ask in every window for permission; the first that allows it is taken. Needed for more than one window. */
+  ask?: boolean;
+  /** How long users have to answer. */
+  seconds?: number;
+  /** Variables of its terminals. */
+  env?: Record<string, string>;
+}
+
+/** An agent may work in a window. */
+export interface Arrived {
+  window: Window;
+  /** Whether its shells are new and have its variables. If not, it shares those of an agent that is there. */
+  fresh: boolean;
+}
+
+/** An agent has finished. */
+export interface Departure {
+  stay: string;
 }
 
 /** The first words of a window on a connection (event `hello`). */
@@ -258,8 +294,18 @@ export interface Forwarded {
   kind: "forwarded";
   status: number;
   headers: Record<string, string>;
-  /** Empty if it was reported as output. */
+  /** All of it, or its beginning. */
   body?: Uint8Array;
+  /** What the rest is fetched by; empty if there is none. */
+  stream?: string;
+}
+
+/** A piece of a response's body. */
+export interface BodyPiece {
+  kind: "body_piece";
+  data: Uint8Array;
+  /** There is nothing after it. */
+  last: boolean;
 }
 
 /**
@@ -394,21 +440,29 @@ export interface Delete {
   recursive: boolean;
 }
 
-/** An agent begins to work in the window. */
+/** An agent begins to work in the window: close the terminals of the one before. The same stay goes on. */
 export interface Arrive {
   kind: "arrive";
   /** The name that the user sees, such as "OpenHands". */
   agent: string;
+  stay: string;
   /** Ask the user for permission first; a refusal has the code `denied`. */
   ask: boolean;
+  /** Variables of the terminals that are opened during the stay. */
+  env: Record<string, string>;
 }
 
-/** The agent's work has ended: close its terminals, and stop its companion box. */
+/** The agent's work has ended: close its terminals, and stop its companion box. Another stay goes on. */
 export interface Depart {
   kind: "depart";
+  stay: string;
 }
 
-/** Send an HTTP request to the companion box, which the window starts on first need. */
+/**
+ * Send an HTTP request to the companion box, which the window starts on first need.
+ *
+ * The window refuses what is not in `FORWARDED_PATHS` and `COMPANION_ACTIONS`.
+ */
 export interface Forward {
   kind: "forward";
   method: string;
@@ -416,8 +470,14 @@ export interface Forward {
   path: string;
   headers: Record<string, string>;
   body: Uint8Array;
-  /** Report the body of the response as output while it comes, as for server-sent events. */
-  stream: boolean;
+}
+
+/** Wait for the next piece of a response's body. Cancelling it ends the request. */
+export interface FetchBody {
+  kind: "fetch_body";
+  stream: string;
+  /** End the request instead. */
+  close: boolean;
 }
 
 /** An order on its way (event `order`); acknowledged when the window has it. */
@@ -447,6 +507,8 @@ export interface ActionReport {
   seconds: number;
   /** Why it failed. */
   message: string;
+  /** What an action of the companion box came to, or the end of it; the window sees other output itself. */
+  output: string;
 }
 
 /** A command has printed something: as the terminal got it, control sequences included. */
@@ -483,9 +545,14 @@ export interface Failed {
   message: string;
 }
 
-/** The user ends the connection (event `leaving`). */
+/** The window ends the connection (event `leaving`). */
 export interface Leaving {
   reason: string;
+  /**
+   * False if its user has disconnected it. True if it closes: when it is reloaded, it comes back with its
+   * secret, and VS Code does not say whether that is so.
+   */
+  returns?: boolean;
 }
 
 /** What answers each kind of order. */
@@ -509,6 +576,7 @@ export interface AnswerTo {
   arrive: Done;
   depart: Done;
   forward: Forwarded;
+  fetch_body: BodyPiece;
 }
 
 /** Every kind of order. */
@@ -532,6 +600,7 @@ export const ORDERS: readonly Order["kind"][] = [
   "arrive",
   "depart",
   "forward",
+  "fetch_body",
 ];
 
 /** Every reason there is. */
@@ -553,7 +622,49 @@ export const FAILURES: readonly FailureCode[] = [
   "paused",
   "disconnected",
   "denied",
+  "undecided",
   "no_companion",
   "unsupported",
   "failed",
+];
+
+/** Actions that the companion box carries out, and the path that they are posted to. */
+export const COMPANION_ACTIONS: readonly string[] = [
+  "run_ipython",
+  "browse",
+  "browse_interactive",
+  "call_tool_mcp",
+];
+export const ACTIONS_PATH = "/execute_action_stream";
+
+/** What else may be forwarded to the companion box: nothing of its shell, processes and files. */
+export const FORWARDED_PATHS: readonly string[] = [
+  "GET /kernels",
+  "POST /kernels",
+  "GET /kernels/{name}",
+  "DELETE /kernels/{name}",
+  "POST /kernels/{name}/interrupt",
+  "POST /kernels/{name}/restart",
+  "GET /kernels/{name}/cells/{id}",
+  "GET /kernelspecs",
+  "GET /browser",
+  "GET /browser/screenshot",
+  "GET /browser/screencast",
+  "POST /update_mcp_server",
+  "GET /mcp/servers",
+  "PUT /mcp/servers",
+  "GET /mcp/servers/{name}",
+  "POST /mcp/servers/{name}/restart",
+  "GET /mcp/servers/{name}/log",
+  "PUT /mcp/profiles/{name}",
+  "DELETE /mcp/profiles",
+  "GET /sse",
+  "POST /messages/",
+  "GET /mcp/sse",
+  "POST /mcp/messages/",
+  "GET /mcp",
+  "POST /mcp",
+  "DELETE /mcp",
+  "GET /metrics",
+  "GET /metrics/system",
 ];

@@ -13,6 +13,7 @@ export class StatusBar implements vscode.Disposable {
   readonly #item: vscode.StatusBarItem;
   #state: ConnectionState = { name: "disconnected" };
   #busy = 0;
+  #trusted = vscode.workspace.isTrusted;
 
   constructor(command: string) {
     this.#item = vscode.window.createStatusBarItem("glovebox.status", vscode.StatusBarAlignment.Left, 0);
@@ -24,6 +25,7 @@ export class StatusBar implements vscode.Disposable {
 
   set state(state: ConnectionState) {
     this.#state = state;
+    this.#trusted = vscode.workspace.isTrusted;
     this.#draw();
   }
 
@@ -38,7 +40,7 @@ export class StatusBar implements vscode.Disposable {
   }
 
   #draw(): void {
-    const appearance = appearanceOf(this.#state, this.#busy);
+    const appearance = appearanceOf(this.#state, this.#busy, this.#trusted);
     this.#item.text = `$(${appearance.icon}) ${appearance.text}`;
     this.#item.tooltip = appearance.tooltip;
     this.#item.accessibilityInformation = { label: `${appearance.text}. ${appearance.tooltip}`, role: "button" };
@@ -46,7 +48,7 @@ export class StatusBar implements vscode.Disposable {
   }
 }
 
-function appearanceOf(state: ConnectionState, busy: number): Appearance {
+function appearanceOf(state: ConnectionState, busy: number, trusted: boolean): Appearance {
   switch (state.name) {
     case "disconnected":
       return { icon: "debug-disconnect", text: "Glovebox", tooltip: "Not connected: no agent can work in this window." };
@@ -57,6 +59,13 @@ function appearanceOf(state: ConnectionState, busy: number): Appearance {
         tooltip: state.why ? `Trying to connect: ${state.why}` : "Connecting to the hub.",
       };
     case "connected":
+      if (!trusted) {
+        return {
+          icon: "eye",
+          text: "Glovebox: read only",
+          tooltip: `Restricted Mode: an agent can read files of this window, and nothing else (${state.url}).`,
+        };
+      }
       return busy > 0
         ? { icon: "loading~spin", text: "Glovebox: working", tooltip: `An agent is working here (${state.url}).` }
         : { icon: "plug", text: "Glovebox: connected", tooltip: `An agent can work in this window (${state.url}).` };

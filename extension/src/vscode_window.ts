@@ -1,18 +1,19 @@
 import { randomUUID } from "node:crypto";
 import * as vscode from "vscode";
-import type { ActivityLog } from "./activity/log";
 import type { Connection, ConnectionState, HostWindow } from "./hub/connection";
 import type { HubCredentials } from "./hub/credentials";
 import type { Hub } from "./hub/address_file";
+import { windowStatus } from "./hub/api";
 import { showProblem } from "./notifications";
 import { syncWithMainThread } from "./orders/open_documents";
 import { errorText } from "./problem";
-import type { Folder, Registration } from "./protocol";
+import type { Folder, Registration, WindowStatus } from "./protocol";
 import type { HubIdentity, ReloadState } from "./hub/reload_state";
-import type { StatusBar } from "./status_bar";
 
 /** Identifies this window until it is reloaded. */
 const INSTANCE = randomUUID();
+/** The states in which a window that is reloaded takes over from an extension host that has not ended. */
+const ABANDONED: readonly (WindowStatus | "gone")[] = ["unresponsive", "reloading", "gone"];
 
 /** The VS Code window that this extension runs in. */
 export class VsCodeWindow implements HostWindow {
@@ -24,8 +25,9 @@ export class VsCodeWindow implements HostWindow {
     private readonly credentials: HubCredentials,
     private readonly executor: { readonly capabilities: string[] },
     private readonly reloadState: ReloadState,
-    private readonly statusBar: StatusBar,
-    private readonly activity: ActivityLog,
+    private readonly indicator: { state: ConnectionState },
+    /** Called when the notices of a connection are to be shown anew. */
+    private readonly resetNotices: () => void,
   ) {}
 
   async hub(): Promise<Hub> {
@@ -52,7 +54,10 @@ export class VsCodeWindow implements HostWindow {
   onChange(callback: () => void): vscode.Disposable {
     return vscode.Disposable.from(
       vscode.workspace.onDidChangeWorkspaceFolders(callback),
-      vscode.workspace.onDidGrantWorkspaceTrust(callback),
+      vscode.workspace.onDidGrantWorkspaceTrust(() => {
+        this.resetNotices();
+        callback();
+      }),
     );
   }
 
@@ -62,7 +67,7 @@ export class VsCodeWindow implements HostWindow {
 
   saveIdentity(identity: HubIdentity, alive: number): void {
     if (identity.id !== this.#id) {
-      this.activity.reset();
+      this.resetNotices();
     }
     this.#id = identity.id;
     if (this.#reconnects()) {
@@ -80,7 +85,7 @@ export class VsCodeWindow implements HostWindow {
   }
 
   showState(state: ConnectionState): void {
-    this.statusBar.state = state;
+    this.indicator.state = state;
     void vscode.commands.executeCommand("setContext", "glovebox.paused", state.name === "paused");
     if (state.name === "connected") {
       this.log.info(`Connected to the hub at ${state.url} as ${state.id}.`);
@@ -95,20 +100,31 @@ export class VsCodeWindow implements HostWindow {
   /** The identity from before a reload, if the window is to be connected again. */
   async takeIdentity(): Promise<HubIdentity | undefined> {
     try {
-      return this.#reconnects() ? await this.reloadState.take() : undefined;
+      return this.#reconnects() ? await this.reloadState.take((identity) => this.#isAbandoned(identity)) : undefined;
     } catch (error) {
       this.log.warn(`The identity from before the reload was not read: ${errorText(error)}`);
       return undefined;
     }
   }
 
-  /** End the connection as the window closes. If it may come back, the hub is not notified: it waits for a while. */
+  /** End the connection as the window closes; if it may come back, the hub waits for a while. */
   async close(connection: Connection): Promise<void> {
     if (this.#reconnects() && this.#try("The identity of this window was not saved", () => this.reloadState.renew())) {
-      connection.drop();
+      await connection.suspend();
     } else {
       await connection.disconnect();
     }
+  }
+
+  /** Whether the hub says that the extension host from before the reload is of no use any more, although it lives. */
+  async #isAbandoned({ id, url }: HubIdentity): Promise<boolean> {
+    const hub = await this.hub();
+    const status = hub.url === url ? await windowStatus(hub, id).catch(() => undefined) : undefined;
+    if (status !== undefined && ABANDONED.includes(status)) {
+      this.log.warn(`The extension host from before the reload lives on; the window is ${status} and is taken over.`);
+      return true;
+    }
+    return false;
   }
 
   #try<T>(failure: string, work: () => T): T | undefined {

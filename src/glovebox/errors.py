@@ -120,6 +120,10 @@ class NoSuchSession(TerminalError, code="no_such_session", status=404):
     """No session has that name."""
 
 
+class CommandDenied(TerminalError, code="denied", status=403):
+    """The user of the VS Code window has not allowed the command; the text has the user's words."""
+
+
 class SessionExists(TerminalError, code="session_exists", status=409):
     """The name is taken."""
 
@@ -317,7 +321,7 @@ class BadPath(FileError, code="bad_path", status=422):
 
 
 class FileChanged(FileError, code="file_changed", status=412):
-    """The file is not the one that `If-Match` or `If-None-Match` asks for."""
+    """The file has another version than `If-Match` or `If-None-Match` requires."""
 
 
 class RangeNotSatisfiable(FileError, code="range_not_satisfiable", status=416):
@@ -340,7 +344,7 @@ class TooLarge(TransferError, code="too_large", status=413):
     """The upload is beyond the configured size."""
 
 
-class WindowError(GloveboxError, code="window_failed"):
+class WindowError(GloveboxError, code="window_failed", status=503):
     """A VS Code window could not be dealt with."""
 
 
@@ -366,6 +370,14 @@ class WindowLeft(WindowError, code="window_left"):
 
 class BadWindowAnswer(WindowError, code="bad_window_answer"):
     """What the VS Code window answers cannot be understood."""
+
+
+class WindowRefused(GloveboxError, code="window_refused", status=403):
+    """The VS Code window refuses: its user has said no, or does not trust the workspace."""
+
+
+class NoCompanion(GloveboxError, code="no_companion", status=503):
+    """The VS Code window has no companion box; the text says what is missing."""
 
 
 class ClientError(GloveboxError, code="client_failed"):

@@ -21,7 +21,7 @@ from glovebox.settings.host import HostSettings
 from tests.backends.conftest import environment
 
 needs_bubblewrap = pytest.mark.skipif(shutil.which("bwrap") is None, reason="there is no bubblewrap")
-FALLBACK = f"No container engine answers, so bubblewrap isolates the box. {SHARED}"
+FALLBACK = f"No container engine answers: {SHARED}"
 
 
 def settings(tmp_path: Path, engine: str = "", **variables: str) -> HostSettings:

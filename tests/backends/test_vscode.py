@@ -16,7 +16,7 @@ import pytest
 from glovebox import BoxSpec, Runtime, SyncRuntime
 from glovebox.backends.vscode import VSCodeBackend
 from glovebox.client.backend import Silent
-from glovebox.client.spec import Mount
+from glovebox.client.spec import STAY, Mount
 from glovebox.errors import (
     BadSpec,
     BadWindowAnswer,
@@ -29,17 +29,17 @@ from glovebox.errors import (
     NoWindow,
     SeveralWindows,
     TransferError,
-    UnsupportedAction,
     WindowLeft,
     WindowLost,
     WindowPaused,
+    WindowRefused,
 )
 from glovebox.integrations.openhands.microagents import get_microagents_from_selected_repo
 from glovebox.integrations.openhands.repository import initialize_repository
 from glovebox.protocol.actions import CmdRunAction
 from glovebox.protocol.events import Output
 from glovebox.protocol.observations import CmdOutputObservation, ErrorObservation
-from glovebox.protocol.window import Order, Read
+from glovebox.protocol.window import Arrive, Order, Read, Run
 from glovebox.settings import host
 from glovebox.settings.host import HostSettings
 from tests.backends.test_contract import free_port
@@ -135,8 +135,9 @@ async def test_commands_and_files_of_a_window(hub: RunningHub, window: OpenedWin
         refused = await box.read("/etc/hostname")
         assert isinstance(refused, ErrorObservation)
         assert refused.error_id == "outside_workspace"
-        with pytest.raises(UnsupportedAction, match="VS Code window has no IPython kernel"):
-            await box.run_ipython("1")
+        missing = await box.run_ipython("1")
+        assert isinstance(missing, ErrorObservation)
+        assert missing.error_id == "no_companion"
         assert await box.vscode_url() is None
 
 
@@ -217,6 +218,51 @@ def test_the_same_without_an_event_loop(hub: RunningHub, window: OpenedWindow, p
         assert box.list_files() == ["file"]
 
 
+async def test_an_agent_with_a_name_is_announced_and_leaves_nothing(
+    hub: RunningHub, window: OpenedWindow, project: Path
+) -> None:
+    spec = BoxSpec(agent="My agent", env={"GIVEN": "yes"}, labels={STAY: "its-stay"})
+    async with runtime(hub, spec) as box:
+        assert (await box.run("mkdir sub; cd sub; export LEFT=over; echo $GIVEN")).content == "yes"
+        [info] = [one for one in await VSCodeBackend(settings(hub)).boxes() if one.name == window.id]
+        assert info.labels["agent"] == "My agent"
+        assert (await VSCodeBackend(settings(hub)).attach("its-stay")).name == window.id
+    assert window.window.hands.stay is None
+    async with runtime(hub) as box:
+        assert (await box.run('pwd; echo "[$LEFT$GIVEN]"')).content == f"{project}\n[]"
+
+
+async def test_the_users_of_several_windows_choose_for_an_agent_with_a_name(
+    hub: RunningHub, window: OpenedWindow, tmp_path: Path
+) -> None:
+    async def allow(order: Arrive) -> bool:
+        return True
+
+    with connected_window(hub, tmp_path / "other") as second:
+        with pytest.raises(WindowRefused, match="My agent was not allowed"):
+            await runtime(hub, BoxSpec(agent="My agent")).connect()
+        second.window.hands.answer = allow
+        async with runtime(hub, BoxSpec(agent="My agent")) as box:
+            assert box.name == second.id
+
+
+async def test_a_start_that_is_cancelled_withdraws_its_questions(
+    hub: RunningHub, window: OpenedWindow, tmp_path: Path
+) -> None:
+    async def hesitate(order: Arrive) -> bool:
+        await asyncio.Event().wait()
+        return True
+
+    with connected_window(hub, tmp_path / "other") as second:
+        both = (window.window, second.window)
+        for one in both:
+            one.hands.answer = hesitate
+        starting = asyncio.create_task(runtime(hub, BoxSpec(agent="My agent")).connect())
+        await until(lambda: all(any(isinstance(order, Arrive) for order in one.begun) for one in both))
+        starting.cancel()
+        await until(lambda: all(one.cancelled for one in both))
+
+
 async def test_two_windows_do_not_get_in_each_others_way(
     hub: RunningHub, window: OpenedWindow, project: Path, tmp_path: Path
 ) -> None:
@@ -284,7 +330,7 @@ async def test_a_user_who_pauses_or_leaves_is_told_of(hub: RunningHub, window: O
         window.window.paused = False
         await asyncio.to_thread(window.call, window.window.change())
         running = asyncio.create_task(box.run("while :; do sleep 0.05; done", timeout=60, blocking=True))
-        await until(lambda: len(window.window.begun) == 2, "the command")
+        await until(lambda: sum(isinstance(one, Run) for one in window.window.begun) == 2, "the command")
         await asyncio.to_thread(window.call, window.window.leave("Enough for today."))
         with pytest.raises(WindowLeft, match="Enough"):
             await running

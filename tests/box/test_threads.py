@@ -85,3 +85,27 @@ async def test_a_closed_pool_ends_its_threads_and_refuses_work() -> None:
     await asyncio.to_thread(wait_until, lambda: not alive(), what="threads to end")
     with pytest.raises(RuntimeError, match="closed"):
         await pool.run(abs, -1)
+
+
+async def test_work_waits_while_the_system_has_no_thread_to_give(
+    threads: Threads, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    real, refused = threading.Thread.start, 0
+
+    def start(thread: threading.Thread) -> None:
+        nonlocal refused
+        if thread.name.startswith("test-pool") and refused < 5:
+            refused += 1
+            raise RuntimeError("can't start new thread")
+        real(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    assert await asyncio.wait_for(threads.run(abs, -1), LIMIT) == 1
+    assert len(alive()) == 1
+    release, refused = threading.Event(), 0
+    stuck = asyncio.ensure_future(threads.run(release.wait, 30))
+    assert await asyncio.wait_for(threads.run(abs, -2), LIMIT) == 2  # by a second thread, which came late
+    assert refused == 5
+    release.set()
+    assert await stuck
+    assert caplog.text.count("no thread can be started: can't start new thread") == 2

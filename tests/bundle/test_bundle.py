@@ -125,7 +125,7 @@ def test_a_box_runs_commands_where_there_is_no_shell(box: RunningBox) -> None:
 def test_commands_find_the_shell_last_and_nothing_else_of_the_runtime(box: RunningBox) -> None:
     assert box.run("echo $PATH") == f"/usr/bin:/bin:{ROOT}/tools"
     assert box.run("echo $LD_LIBRARY_PATH") == "/lib"
-    assert box.run("echo ${PYTHONPATH-none}") == "none"
+    assert box.run("echo ${PYTHONPATH-none} $PYTHONHOME") == "none /usr"
 
 
 def test_a_user_is_made_where_no_program_makes_users(box: RunningBox, image: EmptyImage) -> None:

@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.box.mcp_own.connecting import connected
 from tests.cli.support import Home
-from tests.support.engine import RealEngine
+from tests.support.engine import BASE, RealEngine
+from tests.support.running import wait_until
 
 
 @pytest.mark.timeout(600)  # an image and the runtime may have to be made first
@@ -43,3 +45,27 @@ def test_a_container_is_chosen_lived_in_and_removed_from_the_command_line(
         removed = [user.glovebox("rm", "--backend", place, "cli") for place in ("process", "docker")]
     assert [done.stdout for done in removed] == ["cli\n", "cli\n"], removed
     assert "container /glovebox-cli" not in engine.things()
+
+
+@pytest.mark.timeout(600)
+def test_a_client_of_mcp_works_in_a_container_that_ends_with_it(
+    engine: RealEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in engine.environ.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv("GLOVEBOX_IMAGE")
+    monkeypatch.delenv("GLOVEBOX_ISOLATION", raising=False)
+    workspace, secret = tmp_path / "workspace", tmp_path / "secret"
+    secret.write_text("of the user")
+    before = engine.things()
+    flags = ("--backend", "docker", "--image", BASE, "--no-enable-browser")
+    with connected(workspace, "auto", *flags, read_timeout_seconds=300) as client:
+        assert len(engine.things() - before) >= 1
+        shown = client.text("run", command=f"pwd; ls -d /.dockerenv; cat {secret} || echo not here")
+        assert shown.splitlines()[:2] == [str(workspace), "/.dockerenv"]
+        assert "not here" in shown
+        assert "of the user" not in shown
+        client.text("write", path="from-the-box", content="text")
+        assert (workspace / "from-the-box").read_text() == "text\n"
+        assert "text" in client.text("read", path="from-the-box")
+    wait_until(lambda: engine.things() == before, what="the end of the container")

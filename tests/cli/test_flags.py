@@ -59,6 +59,11 @@ def test_every_command_explains_itself_with_examples(name: str) -> None:
         assert action.help, action
 
 
+def test_no_flag_offers_an_empty_word() -> None:
+    offered = [action.choices for parser in parsers().values() for action in parser._actions]
+    assert not [choices for choices in offered if choices and "" in choices]
+
+
 @pytest.mark.parametrize("name", [name for name in COMMANDS if name != "mcp"])
 def test_the_help_of_every_command_fits_a_terminal(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")

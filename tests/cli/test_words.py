@@ -33,6 +33,8 @@ def test_alone_it_prints_help_that_fits_a_terminal(home: Home) -> None:
         ("serve --prot 3000", ["Did you mean --port?", "usage: glovebox serve [FLAGS] [PORT]"]),
         ("ls everything", ["'everything' is one word too many", "usage: glovebox ls"]),
         ("completion bsh", ["'bsh' is none of bash, zsh, fish", "Did you mean bash?"]),
+        ("run --isolation no -- ls", ["--isolation: 'no' is none of bubblewrap, none. Did you mean none?\n"]),
+        ("serve --isolation xyzzy", ["--isolation: 'xyzzy' is none of none, bubblewrap, auto.\n"]),
         ("rm --all kept", ["give the names of boxes, or --all, not both", "usage: glovebox rm"]),
         (
             "run --volume nonsense --isolation bubblewrap -- true",

@@ -136,6 +136,8 @@ def test_a_started_command_is_followed_signalled_and_killed(used: Box) -> None:
     job.kill()  # once more does nothing
     endless = used.start("while true; do sleep 0.1; done")
     endless.kill()
+    assert repr(endless) == f"<CommandHandle 'while true; do sleep 0.1; done' in {endless.session}, killed>"
+    assert "no exit code" in repr(endless.result())
     assert (endless.wait().ended, endless.result().exit_code) == (True, -1)
     assert endless.session not in {session.name for session in used.sessions.list()}
 

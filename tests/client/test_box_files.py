@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import posixpath
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -74,10 +75,15 @@ def test_directories_are_listed_changed_and_removed(used: Box, place: str) -> No
     files.chmod(f"{place}/z.py", 0o755)
     assert files.stat(f"{place}/z.py").mode == 0o755
     root = files.stat(place).path
-    assert set(files.glob("**/*.py", place)) == {f"{root}/z.py", f"{root}/sub/deep/x.py"}
-    assert [(match.path, match.line) for match in files.grep("print", place)] == [
-        (f"{root}/sub/deep/x.py", 1)
-    ]
+    for base in (place, root, f"./{place}/", f"{place}/sub/.."):
+        shown = posixpath.normpath(base)
+        assert set(files.glob("**/*.py", base)) == {f"{shown}/z.py", f"{shown}/sub/deep/x.py"}
+        [match] = files.grep("print", base)
+        assert (match.path, match.line) == (f"{shown}/sub/deep/x.py", 1)
+    assert files.glob(f"{place}/sub/**/*.py") == [f"{place}/sub/deep/x.py"]
+    assert files.read_text(files.glob(f"{place}/sub/**/*.py")[0]) == "print(1)\n"
+    [match] = files.grep("print", f"{place}/sub/deep/x.py")
+    assert match.path == f"{place}/sub/deep/x.py"
     with pytest.raises(FileError):
         files.remove(f"{place}/sub")
     files.remove(f"{place}/sub", recursive=True)

@@ -18,7 +18,7 @@ from tests.support.waiting import LIMIT
 
 KEY = "a-key-for-hubs-0123456789"
 #: Seconds; short enough to wait for, long enough for a busy machine.
-QUICK = ("--heartbeat", "2", "--grace", "6")
+QUICK = ("--heartbeat", "2", "--grace", "6", "--reload", "12")
 
 
 class RunningHub:
@@ -27,17 +27,20 @@ class RunningHub:
     def __init__(self, home: Path, flags: tuple[str, ...], key: str) -> None:
         self.home = home
         self.key = key
+        self.log = home / "hub.log"
         self._flags = flags
         self.start(port=0)
 
     def start(self, port: int) -> None:
         """Start it; again with the same state after `end` or `kill`."""
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "glovebox", "hub", str(port), *self._flags],
-            stdout=subprocess.PIPE,
-            text=True,
-            env=environment(self.home, self.key),
-        )
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "glovebox", "hub", str(port), *self._flags],
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                env=environment(self.home, self.key),
+            )
         self.url = announced(self.process)
         headers = {"X-Session-API-Key": self.key}
         self.client = httpx.Client(base_url=self.url, headers=headers, timeout=60, trust_env=False)

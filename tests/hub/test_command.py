@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import stat
 import subprocess
@@ -142,3 +143,24 @@ def test_glovebox_run_runs_a_command_in_the_shell_of_a_window(hub: RunningHub, t
             env=environment(tmp_path) | {"GLOVEBOX_HUB_URL": hub.url, "GLOVEBOX_HUB_KEY": hub.key},
         )  # fmt: skip
     assert (done.returncode, done.stdout) == (3, f"{tmp_path}\n"), done.stderr
+
+
+def test_glovebox_ls_shows_how_windows_are(hub: RunningHub, tmp_path: Path) -> None:
+    def state() -> str:
+        listed = subprocess.run(
+            [sys.executable, "-m", "glovebox", "ls", "--backend", "vscode"],
+            env=environment(hub.home),
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        row = next(line for line in listed.stdout.splitlines() if line.startswith(opened.id))
+        return re.split(r" {2,}", row)[2]
+
+    with opened_window(hub.url, hub.key, tmp_path) as opened:
+        assert state() == "connected"
+        opened.window.hands.trusted = False
+        opened.call(opened.window.change())
+        assert state() == "connected, read only"
+        opened.call(opened.window.begin_reload())
+        assert state() == "reloading, read only"

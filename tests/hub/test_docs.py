@@ -27,7 +27,7 @@ def test_every_setting_has_its_row_and_every_row_its_setting() -> None:
 
 async def test_every_endpoint_has_its_row_and_every_row_its_endpoint(tmp_path: Path) -> None:
     state = StateDir(str(tmp_path))
-    registry = Registry(key="k", heartbeat=1, grace=1, clock=time.monotonic, wall=time.time)
+    registry = Registry(key="k", heartbeat=1, grace=1, reload=1, clock=time.monotonic, wall=time.time)
     windows = Windows(registry, state, Threads("test", 1), lambda window: Settings())
     served = [f"{one.method} {one.path}" for one in hub_endpoints(windows)]
     state.close()

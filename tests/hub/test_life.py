@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import signal
 import socket
 import subprocess
@@ -50,7 +51,13 @@ class Asking(threading.Thread):
 
     def error(self) -> str:
         """The code of what it was answered."""
-        return str(self.answer().headers.get("X-Glovebox-Error", ""))
+        return error_id(self.answer())
+
+
+def error_id(answer: httpx.Response) -> str:
+    """The code of the error that an action was answered with."""
+    assert answer.status_code == 200, answer.text
+    return str(answer.json()["extras"].get("error_id", ""))
 
 
 WAITING = "echo begun >>log; until [ -e go ]; do sleep 0.02; done; echo over"
@@ -117,7 +124,7 @@ def test_a_window_that_breaks_off_is_waited_for_and_then_lost(
     hub.wait_for(opened.id, "away")
     hub.wait_for(opened.id, "gone")
     assert asking.error() == "window_lost"
-    assert "did not come back within 6 s" in asking.answer().json()["detail"]
+    assert "did not come back within 6 s" in asking.answer().json()["content"]
 
 
 def test_a_window_that_is_killed_is_away_at_once(hub: RunningHub, tmp_path: Path) -> None:
@@ -189,9 +196,119 @@ def test_a_reloaded_window_is_the_same_box_and_forgets_what_it_was_doing(
     assert opened.id == before
     opened.call(opened.window.connect())
     assert asking.error() == "window_lost"
-    assert "reloaded" in asking.answer().json()["detail"]
+    assert "reloaded" in asking.answer().json()["content"]
     (tmp_path / "go").touch()
     assert hub.act(opened.id, "read", path=str(tmp_path / "log")).json()["content"].count("begun") == 1
+
+
+def test_a_window_that_says_that_it_reloads_loses_what_it_was_doing_and_then_does_the_rest(
+    hub: RunningHub, opened: OpenedWindow, tmp_path: Path
+) -> None:
+    under_way = waiting(hub, opened, tmp_path)
+    opened.call(opened.window.begin_reload())
+    assert hub.status(opened.id) == "reloading"
+    assert under_way.error() == "window_lost"
+    assert "reloaded or closed" in under_way.answer().json()["content"]
+    held = Asking(hub, opened.id, "write", path=str(tmp_path / "a"), content="b")
+    wait_until(lambda: outstanding(hub) > 0, what="an order that waits")
+    opened.call(opened.window.register(same=True))
+    opened.call(opened.window.connect())
+    assert held.answer().status_code == 200
+    assert hub.status(opened.id) == "connected"
+    assert (tmp_path / "a").read_text() == "b\n"
+
+
+def test_a_window_that_says_that_it_reloads_and_was_closed_goes(
+    hub: RunningHub, opened: OpenedWindow, tmp_path: Path
+) -> None:
+    opened.call(opened.window.begin_reload())
+    held = Asking(hub, opened.id, "read", path=str(tmp_path / "a"))
+    hub.wait_for(opened.id, "gone")
+    assert held.error() == "window_lost"
+    assert "did not come back within 12 s" in held.answer().json()["content"]
+
+
+def test_a_window_that_was_given_up_a_moment_ago_gets_its_id_back_with_its_secret(
+    hub: RunningHub, opened: OpenedWindow
+) -> None:
+    before = opened.id
+    opened.call(opened.window.break_off(forget=True))
+    hub.wait_for(before, "gone")
+    opened.call(opened.window.register(same=True))
+    opened.call(opened.window.connect())
+    assert opened.id == before
+    assert "again" in hub.run(before, "echo again")
+
+
+@pytest.mark.attack
+def test_the_id_of_a_window_that_is_gone_is_not_given_to_another(
+    hub: RunningHub, opened: OpenedWindow, tmp_path: Path
+) -> None:
+    opened.call(opened.window.break_off(forget=True))
+    hub.wait_for(opened.id, "gone")
+    assert opened.call(claimed(hub, tmp_path, opened.id, "x" * 43)) != opened.id
+    assert opened.call(claimed(hub, tmp_path, opened.id, "")) != opened.id
+
+
+def test_a_window_whose_user_has_disconnected_it_does_not_get_its_id_back(
+    hub: RunningHub, opened: OpenedWindow
+) -> None:
+    before = opened.id
+    opened.call(opened.window.leave())
+    opened.call(opened.window.register(same=True))
+    assert opened.id != before
+
+
+def test_an_unresponsive_window_is_taken_over_with_its_secret(
+    hub: RunningHub, opened: OpenedWindow, tmp_path: Path
+) -> None:
+    under_way = waiting(hub, opened, tmp_path)
+    opened.window.beating = False
+    hub.wait_for(opened.id, "unresponsive")
+
+    async def reloaded() -> FakeWindow:
+        after = FakeWindow(hub.url, hub.key, tmp_path)
+        after.id, after.secret = opened.window.id, opened.window.secret
+        await after.register(same=True)
+        await after.connect()
+        return after
+
+    after = opened.call(reloaded())
+    assert after.id == opened.id
+    assert under_way.error() == "window_lost"
+    (tmp_path / "go").touch()
+    assert "taken over" in hub.run(after.id, "echo taken over")
+    wait_until(lambda: not opened.window.is_connected, what="the first socket to be closed")
+    assert refusal(hub, opened.id, opened.window.secret) == "wrong_secret"
+    assert opened.call(opened.window.heartbeat()) == 404
+    assert re.search(rf"{after.id} .*, which was unresponsive, is taken over", hub.log.read_text())
+    opened.call(after.close())
+
+
+@pytest.mark.attack
+def test_an_unresponsive_window_is_not_taken_over_without_its_secret(
+    hub: RunningHub, opened: OpenedWindow, tmp_path: Path
+) -> None:
+    opened.window.beating = False
+    hub.wait_for(opened.id, "unresponsive")
+    assert opened.call(claimed(hub, tmp_path, opened.id, "x" * 43)) != opened.id
+    assert opened.window.is_connected
+    opened.window.beating = True
+    hub.wait_for(opened.id, "connected")
+
+
+async def claimed(hub: RunningHub, folder: Path, window_id: str, secret: str) -> str:
+    """The id that a window gets that claims to be another one."""
+    window = FakeWindow(hub.url, hub.key, folder)
+    window.id, window.secret = window_id, secret
+    await window.register(same=True)
+    return window.id
+
+
+def outstanding(hub: RunningHub) -> int:
+    """How many orders the hub waits for."""
+    count: int = hub.client.get("/api/vscode/stats").json()["orders_outstanding"]
+    return count
 
 
 def test_two_sockets_of_a_window_are_one(hub: RunningHub, opened: OpenedWindow, tmp_path: Path) -> None:
@@ -217,10 +334,7 @@ def test_a_window_whose_main_thread_hangs_is_unresponsive_until_it_answers(
     (tmp_path / "a").write_text("b")
     opened.window.beating = False
     hub.wait_for(opened.id, "unresponsive")
-    assert (
-        hub.act(opened.id, "read", path=str(tmp_path / "a")).headers["X-Glovebox-Error"]
-        == "window_unresponsive"
-    )
+    assert error_id(hub.act(opened.id, "read", path=str(tmp_path / "a"))) == "window_unresponsive"
     assert opened.window.begun == []
     opened.window.beating = True
     hub.wait_for(opened.id, "connected")
@@ -233,11 +347,11 @@ def test_a_paused_window_refuses_until_it_goes_on(
     (tmp_path / "a").write_text("b")
     opened.window.paused = True
     # The hub has not heard of it yet: the window refuses by itself.
-    assert hub.act(opened.id, "read", path=str(tmp_path / "a")).headers["X-Glovebox-Error"] == "window_paused"
+    assert error_id(hub.act(opened.id, "read", path=str(tmp_path / "a"))) == "window_paused"
     opened.call(opened.window.change())
     assert hub.status(opened.id) == "paused"
     seen = len(opened.window.begun)
-    assert hub.act(opened.id, "read", path=str(tmp_path / "a")).headers["X-Glovebox-Error"] == "window_paused"
+    assert error_id(hub.act(opened.id, "read", path=str(tmp_path / "a"))) == "window_paused"
     assert len(opened.window.begun) == seen
     opened.window.paused = False
     opened.call(opened.window.change())
@@ -251,7 +365,7 @@ def test_a_window_that_leaves_is_gone_and_says_why(
     opened.call(opened.window.leave("Enough for today."))
     assert hub.status(opened.id) == "gone"
     assert asking.error() == "window_left"
-    assert "Enough for today." in asking.answer().json()["detail"]
+    assert "Enough for today." in asking.answer().json()["content"]
     assert "Enough for today." in hub.act(opened.id, "run", command="pwd").json()["detail"]
 
 
@@ -287,9 +401,7 @@ def test_an_order_that_is_given_while_the_network_is_cut_is_carried_out_afterwar
         network.cut()
         hub.wait_for(opened.id, "away")
         asking = Asking(hub, opened.id, "write", path=str(tmp_path / "a"), content="b")
-        wait_until(
-            lambda: hub.client.get("/api/vscode/stats").json()["orders_outstanding"] > 0, what="an order"
-        )
+        wait_until(lambda: outstanding(hub) > 0, what="an order")
         network.mend()
         assert asking.answer().status_code == 200
         assert (tmp_path / "a").read_text() == "b\n"
@@ -332,7 +444,7 @@ def test_an_answer_that_makes_no_sense_is_said_to_be_that(
         {"kind": "succeeded", "id": order_id, "number": 1, "answer": 7}
     ]
     answer = hub.act(opened.id, "read", path=str(tmp_path / "a"))
-    assert answer.headers["X-Glovebox-Error"] == "bad_window_answer"
+    assert error_id(answer) == "bad_window_answer"
     opened.window.says = lambda order_id, order: None
     (tmp_path / "a").write_text("b")
     assert hub.act(opened.id, "read", path=str(tmp_path / "a")).status_code == 200

@@ -22,8 +22,9 @@ from glovebox.errors import (
 from glovebox.hub import link as links
 from glovebox.hub.link import MOST_ORDERS, MOST_REPORTS, WindowLink
 from glovebox.hub.window_client import OrderRefused
-from glovebox.protocol.actions import CmdRunAction
-from glovebox.protocol.observations import CmdOutputObservation
+from glovebox.protocol.actions import CmdRunAction, FileWriteAction
+from glovebox.protocol.events import ActionWaiting
+from glovebox.protocol.observations import CmdOutputObservation, FileWriteObservation
 from glovebox.protocol.window import (
     ActionReport,
     Content,
@@ -177,6 +178,54 @@ async def test_a_gap_that_stays_is_an_answer_that_makes_no_sense(
     assert bench.link.report(told(wire.last, 2, "succeeded", answer=ENDED)) is False
     with pytest.raises(BadWindowAnswer, match="number 1 is missing"):
         await asyncio.wait_for(running, LIMIT)
+
+
+@pytest.mark.parametrize("limit", [0.05, None])
+async def test_the_time_limit_does_not_run_while_the_user_is_asked(bench: Bench, limit: float | None) -> None:
+    wire = await bench.connect()
+    asked: list[str] = []
+    writing = begin(bench.link.do(Write(path="/a", data=b""), Written, limit=limit, waiting=asked.append))
+    await sent(wire)
+    assert bench.link.report(told(wire.last, 1, "waiting", question="May it?")) is True
+    await asyncio.sleep(0.2)
+    assert not writing.done()
+    bench.link.report(told(wire.last, 2, "waiting", question=""))
+    bench.link.report(told(wire.last, 3, "succeeded", answer={"kind": "written", "created": True}))
+    assert (await writing).created
+    assert asked == ["May it?", ""]
+
+
+async def test_the_time_limit_runs_after_the_decision(bench: Bench) -> None:
+    wire = await bench.connect()
+    writing = begin(bench.link.do(Write(path="/a", data=b""), Written, limit=0.05))
+    await sent(wire)
+    bench.link.report(told(wire.last, 1, "waiting", question="May it?"))
+    bench.link.report(told(wire.last, 2, "waiting", question=""))
+    with pytest.raises(WindowUnresponsive):
+        await asyncio.wait_for(writing, LIMIT)
+
+
+async def test_an_action_whose_user_does_not_decide_in_time_is_withdrawn_and_has_events(
+    bench: Bench,
+) -> None:
+    wire = await bench.connect()
+    refusals: list[str] = []
+
+    async def handle(action: FileWriteAction, call: Call) -> FileWriteObservation:
+        with pytest.raises(OrderRefused, match="has not decided in time, and nothing was done") as refused:
+            await bench.link.do(Write(path="/a", data=b""), Written)
+        refusals.append(refused.value.code)
+        return FileWriteObservation(content="", path="/a")
+
+    executor = Executor([handle], EventLog())
+    acting = begin(executor.execute(FileWriteAction(path="/a", content="", timeout=0.3)))
+    await sent(wire)
+    bench.link.report(told(wire.last, 1, "waiting", question="May it?"))
+    await asyncio.wait_for(acting, LIMIT)
+    assert refusals == ["undecided"]
+    await wire.until(lambda: wire.cancelled == [wire.last])
+    (event,) = (one for one in executor.events.since(0) if isinstance(one, ActionWaiting))
+    assert (event.question, event.action_id) == ("May it?", wire.orders[0]["action"])
 
 
 async def test_halves_of_characters_are_put_together(bench: Bench) -> None:

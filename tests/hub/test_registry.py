@@ -30,7 +30,7 @@ def registry(time: Time) -> Registry:
 
 
 def new_registry(time: Time, key: str = "key", most: int = 1000) -> Registry:
-    return Registry(key=key, heartbeat=10, grace=30, clock=time, wall=lambda: 5.0, most=most)
+    return Registry(key=key, heartbeat=10, grace=30, reload=120, clock=time, wall=lambda: 5.0, most=most)
 
 
 def said(instance: str = "one", name: str = "project") -> Registration:
@@ -68,6 +68,37 @@ def test_a_window_without_heartbeats_is_unresponsive_until_the_next_one(
     assert registry.status(entry) == "unresponsive"
     registry.heartbeat(entry)
     assert registry.status(entry) == "connected"
+
+
+def test_a_window_that_reloads_is_waited_for_longer_than_one_that_broke_off(
+    registry: Registry, time: Time
+) -> None:
+    entry, secret = registry.register(said())
+    registry.connect(entry.id, secret)
+    registry.disconnected(entry, reloading=True)
+    time.now += 119
+    assert registry.look() == []
+    assert registry.status(entry) == "reloading"
+    again, secret = registry.register(said("two"), entry.id, secret)
+    assert (again, registry.status(again)) == (entry, "reloading")
+    time.now += 119
+    assert registry.look() == []
+    registry.connect(entry.id, secret)
+    assert registry.status(entry) == "connected"
+    registry.disconnected(entry, reloading=True)
+    time.now += 121
+    assert registry.look() == [(entry, "It went away and did not come back within 120 s.")]
+
+
+def test_a_window_that_is_gone_gets_its_id_back_for_a_while(registry: Registry, time: Time) -> None:
+    entry, secret = registry.register(said())
+    for seconds, same in ((119, True), (121, False)):
+        registry.remove(entry, "It went away.", may_return=True)
+        time.now += seconds
+        again, secret = registry.register(said("two"), entry.id, secret)
+        assert (again.id == entry.id) is same
+        entry = again
+    registry.find(entry.id)
 
 
 def test_a_window_that_stays_unresponsive_is_overdue(registry: Registry, time: Time) -> None:

@@ -11,7 +11,7 @@ import re
 import signal
 import tempfile
 import termios
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from glovebox.protocol.window import RunEnded
 
@@ -23,8 +23,9 @@ _BEGINNING = b"\x1b]777;"
 class Bash:
     """A shell that keeps its state from one command to the next."""
 
-    def __init__(self, cwd: str) -> None:
+    def __init__(self, cwd: str, env: Mapping[str, str]) -> None:
         self._cwd = cwd
+        self._env = env
         self._printed: Callable[[str], None] | None = None
         self._ended: asyncio.Future[RunEnded] | None = None
         self._held = b""
@@ -44,7 +45,7 @@ class Bash:
         def take_terminal() -> None:
             fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
-        environment = {**os.environ, "PS1": "", "PS2": "", "TERM": "xterm"}
+        environment = {**os.environ, "PS1": "", "PS2": "", "TERM": "xterm", **self._env}
         environment["PROMPT_COMMAND"] = r'printf "\e]777;%s;%s\a" "$?" "$PWD"'
         os.set_blocking(self._terminal, False)
         loop = asyncio.get_running_loop()
@@ -134,14 +135,15 @@ class Bash:
 class Terminals:
     """The shells of a window, by session."""
 
-    def __init__(self) -> None:
+    def __init__(self, env: Mapping[str, str] | None = None) -> None:
+        self._env = env or {}
         self._shells: dict[str, Bash] = {}
 
     async def shell(self, session: str, cwd: str) -> Bash:
         """The shell of a session, started if there is none."""
         shell = self._shells.get(session)
         if shell is None or shell.ended:
-            shell = Bash(cwd)
+            shell = Bash(cwd, self._env)
             await shell.start()
             self._shells[session] = shell
         return shell

@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 KINDS = [
     "run", "run_apart", "input", "end_session", "stat", "read", "write", "put", "land", "drop", "list",
-    "glob", "grep", "make_directory", "move", "delete",
+    "glob", "grep", "make_directory", "move", "delete", "forward", "fetch_body", "arrive", "depart",
 ]  # fmt: skip
 
 
@@ -160,6 +160,11 @@ class FakeWindow:
                 await self._tell(order_id, "failed", code="disconnected", message=reason)
         await self._socket.call("leaving", {"reason": reason}, timeout=LIMIT)
         await self.break_off()
+
+    async def begin_reload(self) -> None:
+        """Say that the window closes, and end with all that it was doing."""
+        await self._socket.call("leaving", {"reason": "", "returns": True}, timeout=LIMIT)
+        await self.break_off(forget=True)
 
     async def close(self) -> None:
         """End it, whatever it does."""

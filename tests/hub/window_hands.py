@@ -8,11 +8,12 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
 from glovebox.protocol import window as say
 from tests.hub.window_bash import Terminals
+from tests.hub.window_companion import WindowCompanion
 
 Printed = Callable[[str], None]
 
@@ -34,7 +35,12 @@ class WindowHands:
         #: Files with unsaved changes, and what their editors show.
         self.unsaved: dict[str, bytes] = {}
         self.terminals = Terminals()
+        #: The companion box, if there is one.
+        self.companion: WindowCompanion | None = None
         self._uploads: dict[str, bytes] = {}
+        #: The stay of an agent, and what the user answers to the question about the next.
+        self.stay: say.Arrive | None = None
+        self.answer: Callable[[say.Arrive], Awaitable[bool]] | None = None
 
     async def do(self, order: say.Order, printed: Printed) -> say.Answer:
         """Carry out an order."""
@@ -53,6 +59,13 @@ class WindowHands:
                 case say.EndSession():
                     await self.terminals.end(order.session)
                     return say.Done()
+                case say.Arrive() | say.Depart():
+                    return await self._change_stay(order)
+                case say.Forward():
+                    self._check_trust()
+                    return await self._companion().forward(order)
+                case say.FetchBody():
+                    return await self._companion().fetch(order)
                 case _:
                     return self._file(order)
         except FileNotFoundError as error:
@@ -63,6 +76,23 @@ class WindowHands:
             raise No("not_directory", f"{error.filename} is no directory.") from error
         except OSError as error:
             raise No("failed", str(error)) from error
+
+    async def _change_stay(self, order: say.Arrive | say.Depart) -> say.Answer:
+        is_same = self.stay is not None and self.stay.stay == order.stay
+        if isinstance(order, say.Depart) != is_same:
+            return say.Done()
+        asked = order if isinstance(order, say.Arrive) and order.ask else None
+        if asked and (self.answer is None or not await self.answer(asked)):
+            raise No("denied", "The user does not allow it.")
+        await self.terminals.close()
+        self.stay = order if isinstance(order, say.Arrive) else None
+        self.terminals = Terminals(self.stay.env if self.stay else {})
+        return say.Done()
+
+    def _companion(self) -> WindowCompanion:
+        if self.companion is None:
+            raise No("no_companion", "There is no glovebox here: install it.")
+        return self.companion
 
     async def _run(self, order: say.Run, printed: Printed) -> say.Answer:
         self._check_trust()

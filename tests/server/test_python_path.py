@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from glovebox import Box
 from tests.box.browser.pages import Browser
 from tests.box.notebook.cells import Cells
 from tests.support.running import running_box
@@ -48,6 +49,22 @@ def test_a_foreign_python_path_is_not_for_the_browser(tmp_path: Path, foreign: P
     with running_box(tmp_path / "ws", environment={"PYTHONPATH": str(foreign)}) as box:
         box.run(f"cd {foreign}")
         assert not Browser(box).act('goto("about:blank")').error
+
+
+def test_a_server_that_a_client_starts_loads_no_customization_of_another_python(tmp_path: Path) -> None:
+    foreign = tmp_path / "foreign"
+    foreign.mkdir()
+    (foreign / "theirs.py").write_text("answer = 42\n")
+    for name in ("sitecustomize", "usercustomize"):
+        note = f"open({str(tmp_path / name)!r}, 'w').close()\n"
+        (foreign / f"{name}.py").write_text(note)
+    place = {"PYTHONPATH": str(foreign), "PYTHONHOME": "/nowhere"}
+    with Box(isolation="none", env=place, notebook=True) as box:
+        assert box.run("echo $PYTHONPATH $PYTHONHOME").output.split() == [str(foreign), "/nowhere"]
+        assert box.notebook.run("import theirs; theirs.answer").value == 42
+        assert not list(tmp_path.glob("*customize"))
+        assert "pip " in box.notebook.run("!pip --version").output
+        assert (tmp_path / "sitecustomize").exists()
 
 
 def test_every_command_line_starts_amid_foreign_libraries(foreign: Path) -> None:

@@ -5,14 +5,18 @@ from __future__ import annotations
 import signal
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
+import psutil
 import pytest
 
 from glovebox.errors import GloveboxError, NoWindow, WindowLost, WindowUnresponsive
 from glovebox.protocol.observations import CmdOutputObservation
 from tests.support.proxy import Proxy, running_proxy
 from tests.support.waiting import LIMIT, wait_until
-from tests.vscode.harness.browser import running_browser
+from tests.vscode.harness.browser import Browser, running_browser
+from tests.vscode.harness.hub import running_hub
+from tests.vscode.harness.vscode_server import ServerProgram, running_server
 from tests.vscode.harness.workstation import Window, Workstation
 
 COUNTED = "echo begun; echo x >> runs; until test -e {}; do sleep 0.05; done; echo done"
@@ -136,3 +140,41 @@ def test_a_window_whose_browser_was_killed_is_unresponsive(short_grace_workstati
                 agent.run("echo nobody sees this")
         with pytest.raises(NoWindow, match="answer"), page.agent():
             pass
+
+
+@pytest.fixture
+def patient_workstation(
+    program: ServerProgram, package: Path, browser: Browser, tmp_path: Path
+) -> Iterator[Workstation]:
+    """A server that keeps the extension hosts of lost windows, as VS Code does by default for hours."""
+    with (
+        running_hub(tmp_path / "state", "--heartbeat", "4") as hub,
+        running_server(
+            program, tmp_path / "home", hub.state, package,
+            "--disable-workspace-trust", "--reconnection-grace-time", "3600",
+        ) as server,
+    ):  # fmt: skip
+        yield Workstation(hub, server, browser, tmp_path / "folders")
+
+
+def test_a_window_takes_over_from_an_extension_host_that_has_outlived_its_window(
+    patient_workstation: Workstation,
+) -> None:
+    hub = patient_workstation.hub
+    folder = patient_workstation.folder("orphan")
+    with running_browser() as browser:
+        page = Window(browser, folder, hub)
+        page.open(patient_workstation.server.address(folder))
+        page.connect()
+        (before,) = hub.windows(folder)
+        browser.kill()
+    with patient_workstation.window(folder) as window:
+        wait_until(lambda: hub.windows(folder)[0]["pid"] != before["pid"], 2 * LIMIT, "a new extension host")
+        hub.wait_for(folder, "connected")
+        (after,) = hub.windows()
+        assert after["id"] == before["id"]
+        assert psutil.pid_exists(before["pid"])
+        assert f"{before['id']} ('orphan'), which was unresponsive, is taken over" in hub.log.read_text()
+        with window.agent() as agent:
+            assert agent.run("echo mine", timeout=LIMIT).content == "mine"
+        assert [one["id"] for one in hub.windows()] == [before["id"]]

@@ -55,21 +55,35 @@ def screenshot(window: Window, name: str, tmp_path: Path) -> None:
 
 
 def test_a_folder_that_is_not_trusted_is_read_and_no_more(first: Window) -> None:
-    first.connect()
+    first.connect("Glovebox: read only")
+    wait_until(lambda: shown(first, "Restricted Mode") == 1, what="an explanation")
+    assert "Manage Workspace Trust" in first.buttons()
+    first.tidy()
     (listed,) = first.hub.windows(first.folder)
     assert listed["trusted"] is False
     with first.agent() as agent:
         assert agent.read("notes.txt").content == "one\ntwo\nthree\n"
-        for answer in (agent.run("echo ran"), agent.write("notes.txt", "changed")):
+        for answer in (agent.run("echo ran"), agent.write("notes.txt", "changed"), agent.run("echo again")):
             assert isinstance(answer, ErrorObservation), answer
             assert answer.error_id == "untrusted"
+        wait_until(lambda: shown(first, "echo ran") == 1, what="a notice of the first refused action")
+        assert len(first.notifications()) == 1, "neither the others nor an agent that works is announced"
+        assert first.status() == "Glovebox: read only"
         assert sorted(path.name for path in first.folder.iterdir()) == ["notes.txt"]
         assert (first.folder / "notes.txt").read_text() == "one\ntwo\nthree\n"
-        first.trust()
+        first.press_button("echo ran", "Manage Workspace Trust")
+        first.press_trust()
         wait_until(lambda: first.hub.windows(first.folder)[0]["trusted"] is True, what="a trusted window")
+        wait_until(lambda: "Glovebox: connected" in first.status(), what="the status bar")
         assert agent.run("echo trusted").content == "trusted"
+        wait_until(lambda: shown(first, "An agent is working") == 1, what="the announcement")
     first.command("Glovebox: Disconnect")
     first.hub.wait_for(first.folder, "gone")
+
+
+def shown(window: Window, text: str) -> int:
+    """How many notifications contain a text."""
+    return sum(text in message for message in window.notifications())
 
 
 def test_the_guide_can_be_followed_to_the_letter(first: Window, tmp_path: Path) -> None:

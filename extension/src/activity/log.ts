@@ -1,6 +1,6 @@
-import type * as vscode from "vscode";
-import type { EditViewer } from "./edit_viewer";
+import { describeRequest } from "../companion/requests";
 import type { Answer, Order } from "../protocol";
+import type { Activity } from "./model";
 
 /** The most characters of a summary or reason in a line of the log. */
 const MAX_LOGGED = 500;
@@ -22,17 +22,16 @@ export interface ActivityObserver {
   printed(action: string, text: string): void;
   orderEnded(order: Order, action: string, answer: Answer): void;
   orderRefused(order: Order, action: string, reason: string): void;
-  fileEdited(uri: vscode.Uri, before: string, after: string): void;
 }
 
-/** Shows an agent's actions: a line of the log for each, and the files that it edits. */
+/** Shows an agent's actions: in the view, and each order in a line of the log. */
 export class ActivityLog implements ActivityObserver {
   #announced = false;
 
   /** `announce` is called for the first action of a connection. */
   constructor(
     private readonly log: Log,
-    private readonly edits: EditViewer,
+    private readonly activity: Pick<Activity, "orderStarted" | "printed" | "orderEnded">,
     private readonly announce: () => void,
   ) {}
 
@@ -41,7 +40,8 @@ export class ActivityLog implements ActivityObserver {
     this.#announced = false;
   }
 
-  orderStarted(order: Order): void {
+  orderStarted(order: Order, action: string): void {
+    this.activity.orderStarted(order, action);
     const summary = summarizeOrder(order);
     if (summary === undefined) {
       return;
@@ -53,19 +53,16 @@ export class ActivityLog implements ActivityObserver {
     }
   }
 
-  fileEdited(uri: vscode.Uri, before: string, after: string): void {
-    this.edits.add(uri, before, after);
+  printed(action: string, text: string): void {
+    this.activity.printed(action, text);
   }
 
-  printed(): void {
-    // Output is in the terminal.
+  orderEnded(_order: Order, action: string, answer: Answer): void {
+    this.activity.orderEnded(action, answer);
   }
 
-  orderEnded(): void {
-    // The log has a line for the start.
-  }
-
-  orderRefused(order: Order, _action: string, reason: string): void {
+  orderRefused(order: Order, action: string, reason: string): void {
+    this.activity.orderEnded(action);
     const summary = summarizeOrder(order) ?? "";
     this.log.warn(`${order.kind} refused: ${joinLines(summary)} (${joinLines(reason)})`);
   }
@@ -85,9 +82,12 @@ export function summarizeOrder(order: Order): string | undefined {
     case "depart":
     case "put":
     case "drop":
+    case "fetch_body":
       return undefined;
-    case "forward":
-      return `${order.method} ${order.path}`;
+    case "forward": {
+      const { verb, what, isQuestion } = describeRequest(order);
+      return isQuestion ? undefined : firstLine(`${verb} ${what}`);
+    }
     case "read":
       return order.offset === 0 ? order.path : undefined;
     case "glob":

@@ -1,8 +1,13 @@
+import type { Log } from "../activity/log";
 import { errorText, Problem } from "../problem";
-import type { Heartbeat, Registered, Registration } from "../protocol";
+import type { Heartbeat, Registered, Registration, Window, WindowStatus } from "../protocol";
+import { withTimeout } from "../timing";
+import type { Hub } from "./address_file";
 
 /** How long a hub may take to answer. */
 const LIMIT_MS = 10_000;
+/** How long the main thread may take to answer. */
+const MAIN_THREAD_MS = 5000;
 
 /** The id of a window at a hub, and the secret that proves it. */
 export interface Identity {
@@ -38,6 +43,13 @@ export class HubApi {
       }
       throw error;
     }
+  }
+
+  /** The status of a window, as the hub lists it. */
+  async status(id: string): Promise<WindowStatus | "gone"> {
+    const response = await this.#request("GET", `/api/vscode/discover?id=${encodeURIComponent(id)}`);
+    const [window] = (await response.json()) as Partial<Window>[];
+    return window?.status ?? "gone";
   }
 
   /** Remove the window from the hub. */
@@ -95,6 +107,105 @@ export class HubApi {
       return this.#noHubProblem();
     }
     return new Problem("refused", `The hub refuses (${response.status}): ${detail || response.statusText}`);
+  }
+}
+
+/** The status of a window, as the hub lists it; with the first key that the hub accepts. */
+export async function windowStatus(hub: Hub, id: string): Promise<WindowStatus | "gone"> {
+  return await withKey(hub, (api) => api.status(id));
+}
+
+/** The result of a call with the first key that the hub accepts. */
+export async function withKey<T>(hub: Hub, call: (api: HubApi) => Promise<T>): Promise<T> {
+  let refused: unknown;
+  for (const key of hub.keys.length ? hub.keys : [""]) {
+    try {
+      return await call(new HubApi(hub.url, key));
+    } catch (error) {
+      if (!(error instanceof Problem && error.kind === "wrong_key")) {
+        throw error;
+      }
+      refused = error;
+    }
+  }
+  throw refused;
+}
+
+/**
+ * Sends heartbeats to a hub while the window's main thread answers.
+ *
+ * The extension host can outlive its window, connected and useless. So each heartbeat is sent only after the main
+ * thread has answered (`checkMainThread`).
+ */
+export class HeartbeatSender {
+  #timer: NodeJS.Timeout | undefined;
+  #stopped = false;
+  #silent = false;
+
+  constructor(
+    private readonly api: HubApi,
+    private readonly registered: Registered,
+    private readonly checkMainThread: () => Promise<unknown>,
+    private readonly onRefused: (problem: Problem) => void,
+    private readonly log: Log,
+  ) {}
+
+  /** Start, with the first heartbeat now. */
+  start(): void {
+    void this.#sendNext();
+  }
+
+  stop(): void {
+    this.#stopped = true;
+    clearTimeout(this.#timer);
+  }
+
+  async #sendNext(): Promise<void> {
+    const period = this.registered.heartbeat_seconds * 1000;
+    const began = performance.now();
+    const answered = await answers(this.checkMainThread, Math.min(period, MAIN_THREAD_MS));
+    if (this.#stopped) {
+      return;
+    }
+    const took = performance.now() - began;
+    this.#logChange(answered);
+    if (answered) {
+      await this.#send(took);
+    }
+    if (!this.#isStopped()) {
+      this.#timer = setTimeout(() => void this.#sendNext(), Math.max(0, period - (performance.now() - began)));
+    }
+  }
+
+  #isStopped(): boolean {
+    return this.#stopped;
+  }
+
+  #logChange(answered: boolean): void {
+    if (answered === this.#silent) {
+      this.#silent = !answered;
+      this.log.warn(answered ? "The window answers again." : "The window does not answer; no heartbeats are sent.");
+    }
+  }
+
+  async #send(took: number): Promise<void> {
+    try {
+      await this.api.heartbeat(this.registered.id, { secret: this.registered.secret, main_thread_ms: took });
+    } catch (error) {
+      this.log.debug(`A heartbeat failed: ${errorText(error)}`);
+      if (error instanceof Problem && !error.isTransient && !this.#stopped) {
+        this.onRefused(error);
+      }
+    }
+  }
+}
+
+/** Whether a call of the main thread succeeds in time. */
+export async function answers(call: () => Promise<unknown>, ms = MAIN_THREAD_MS): Promise<boolean> {
+  try {
+    return (await withTimeout(ms, call().then(() => true))) ?? false;
+  } catch {
+    return false;
   }
 }
 

@@ -102,10 +102,11 @@ export class Connection {
     this.#attempt?.sendChange();
   }
 
-  /** Close the connection without notifying the hub: the window may come back in a moment. */
-  drop(): void {
-    this.#attempt?.stop();
+  /** End the connection because the window closes; it may come back in a moment. */
+  async suspend(): Promise<void> {
+    const attempt = this.#attempt;
     this.#attempt = undefined;
+    await attempt?.suspend();
   }
 
   #setState(state: ConnectionState): void {

@@ -1,11 +1,9 @@
 import type { ConnectionState, HostWindow } from "./connection";
-import { HeartbeatSender } from "./heartbeat";
-import { HubApi, type Identity } from "./api";
-import type { Hub } from "./address_file";
+import { answers, HeartbeatSender, type HubApi, withKey } from "./api";
 import { HubSocket } from "./socket";
 import type { OrderDispatcher } from "./dispatcher";
 import { errorText, Problem, toProblem } from "../problem";
-import type { Changed, Registered, Registration } from "../protocol";
+import type { Changed, Registered } from "../protocol";
 import type { HubIdentity } from "./reload_state";
 import { Backoff, withTimeout } from "../timing";
 
@@ -63,7 +61,7 @@ export class ConnectionAttempt {
     if (socket?.open) {
       taken = await withTimeout(LEAVE_MS, this.#sendLeaving(socket, reason));
     }
-    this.stop();
+    socket?.close();
     if (!taken && api && registered) {
       await withTimeout(LEAVE_MS, api.unregister(registered)).catch((error: unknown) => {
         this.window.log.debug(`The hub was not notified that this window leaves: ${errorText(error)}`);
@@ -76,11 +74,15 @@ export class ConnectionAttempt {
     return await socket.send("leaving", { reason });
   }
 
-  /** Close the socket and do not reconnect. */
-  stop(): void {
+  /** Stop because the window closes, and notify the hub, which waits: VS Code does not say whether it is reloaded. */
+  async suspend(): Promise<void> {
+    const socket = this.#socket;
     this.#stopped = true;
     this.backoff.wake();
-    this.#socket?.close();
+    if (socket?.open) {
+      await withTimeout(LEAVE_MS, socket.send("leaving", { reason: "The window closes.", returns: true }));
+    }
+    socket?.close();
   }
 
   sendChange(): void {
@@ -182,7 +184,11 @@ export class ConnectionAttempt {
     }
     const previous = this.#registered && this.#api ? { ...this.#registered, url: this.#api.url } : this.previous;
     const known = previous?.url === hub.url ? previous : undefined;
-    const { api, registered } = await register(hub, this.window.registration(), known);
+    await this.#checkIsWindow();
+    const { api, registered } = await withKey(hub, async (api) => ({
+      api,
+      registered: await api.register(this.window.registration(), known),
+    }));
     if (registered.id !== previous?.id) {
       this.dispatcher.reset();
     }
@@ -190,6 +196,18 @@ export class ConnectionAttempt {
     this.#api = api;
     this.#registered = registered;
     return { api, registered };
+  }
+
+  /**
+   * Check that the main thread answers before the window registers by itself.
+   *
+   * An extension host can outlive its window. When the reloaded window has taken over its id, it must not register as
+   * another window.
+   */
+  async #checkIsWindow(): Promise<void> {
+    if (this.#patient && !(await answers(() => this.window.syncWithMainThread()))) {
+      throw new Problem("absent", "The window does not answer.");
+    }
   }
 
   /** Decide whether to retry: returns the reason to show meanwhile, or throws what a retry cannot help. */
@@ -212,25 +230,4 @@ export class ConnectionAttempt {
     const { trusted = true, folders } = this.window.registration();
     return { paused: this.dispatcher.paused, trusted, folders };
   }
-}
-
-/** Register with the first key that the hub accepts. */
-async function register(
-  hub: Hub,
-  registration: Registration,
-  previous: Identity | undefined,
-): Promise<{ api: HubApi; registered: Registered }> {
-  let refused: unknown;
-  for (const key of hub.keys.length ? hub.keys : [""]) {
-    const api = new HubApi(hub.url, key);
-    try {
-      return { api, registered: await api.register(registration, previous) };
-    } catch (error) {
-      if (!(error instanceof Problem && error.kind === "wrong_key")) {
-        throw error;
-      }
-      refused = error;
-    }
-  }
-  throw refused;
 }

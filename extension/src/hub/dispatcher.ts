@@ -1,18 +1,21 @@
 import type { Log } from "../activity/log";
 import { Outbox } from "./outbox";
 import { errorText } from "../problem";
-import { type Answer, FAILURES, type FailureCode, type Order, type Ordered } from "../protocol";
+import { type ActionReport, type Answer, FAILURES, type FailureCode, type Order, type Ordered } from "../protocol";
 
 /** How long the executor may take to report the orders that a pause has ended, before they fail here. */
 const PAUSE_MS = 1000;
 
+/** Receives a text about an order that runs. */
+export type Report = (text: string) => void;
+
 /** Executes one order. */
 export interface OrderExecutor {
   /**
-   * `action` is the id of the agent's action, empty for none; `print` receives the output.
-   * Rejects with an error whose `code` is a failure code.
+   * `action` is the id of the agent's action, empty for none; `print` receives the output, and `wait` what the user is
+   * asked before it is executed. Rejects with an error whose `code` is a failure code.
    */
-  execute(order: Order, action: string, print: (text: string) => void, signal: AbortSignal): Promise<Answer>;
+  execute(order: Order, action: string, print: Report, signal: AbortSignal, wait: Report): Promise<Answer>;
   pause(): void;
   resume(): void;
 }
@@ -25,11 +28,16 @@ export class OrderDispatcher {
   readonly #running = new Map<string, AbortController>();
   #paused = false;
 
-  /** `onBusy` is called with the number of orders that are running. */
+  /**
+   * `onBusy` is called with the number of orders that are running, `show` with the reports of the agent's actions,
+   * `onFailed` with each order that fails.
+   */
   constructor(
     private readonly executor: OrderExecutor,
     private readonly log: Log,
     private readonly onBusy: (count: number) => void = () => undefined,
+    readonly show: (report: ActionReport) => void = () => undefined,
+    private readonly onFailed: (order: Order, code: FailureCode) => void = () => undefined,
   ) {}
 
   get outbox(): Outbox {
@@ -108,9 +116,12 @@ export class OrderDispatcher {
 
   async #execute({ id, order, action }: Ordered, outbox: Outbox, signal: AbortSignal): Promise<void> {
     try {
-      outbox.succeed(id, await this.executor.execute(order, action, (text) => outbox.addOutput(id, text), signal));
+      const print: Report = (text) => outbox.addOutput(id, text);
+      const wait: Report = (question) => outbox.addQuestion(id, question);
+      outbox.succeed(id, await this.executor.execute(order, action, print, signal, wait));
     } catch (error) {
       outbox.fail(id, failureCode(error), errorText(error));
+      this.onFailed(order, failureCode(error));
       if (failureCode(error) === "failed") {
         this.log.warn(`${order.kind} failed: ${errorText(error)}`);
       }

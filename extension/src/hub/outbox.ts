@@ -16,12 +16,16 @@ type Result =
   | { kind: "succeeded"; answer: Answer }
   | { kind: "failed"; code: FailureCode; message: string };
 
+type Message = Result | { kind: "printed"; text: string } | { kind: "waiting"; question: string };
+
 /** What the hub has not acknowledged of an order. */
 interface PendingOrder {
   /** The number of the last message. */
   number: number;
   /** The message that was sent and is not acknowledged. */
   sent?: Told;
+  /** What the user is asked, if that was not sent; empty if the decision was made. */
+  question?: string;
   output: string;
   /** How many characters of output were dropped before `output`. */
   dropped: number;
@@ -70,6 +74,15 @@ export class Outbox {
       order.output = order.output.slice(-MAX_BUFFERED / 2);
     }
     this.#sendNext(id, order);
+  }
+
+  /** The order waits for the user's decision on a question; an empty one when it was made. */
+  addQuestion(id: string, question: string): void {
+    const order = this.#orders.get(id);
+    if (order && !order.result) {
+      order.question = question;
+      this.#sendNext(id, order);
+    }
   }
 
   succeed(id: string, answer: Answer): void {
@@ -132,13 +145,9 @@ export class Outbox {
     if (!this.#send || order.sent) {
       return;
     }
-    const text = takeOutput(order);
-    if (text !== "") {
-      order.sent = { kind: "printed", id, number: ++order.number, text };
-    } else if (order.result) {
-      order.sent = { id, number: ++order.number, ...order.result };
-    }
-    if (order.sent) {
+    const next = takeNext(order);
+    if (next) {
+      order.sent = { id, number: ++order.number, ...next };
       this.#emit(id, order, order.sent);
     }
   }
@@ -149,10 +158,10 @@ export class Outbox {
         return; // acknowledged twice, or removed
       }
       delete order.sent;
-      if (message.kind === "printed") {
-        this.#sendNext(id, order);
-      } else {
+      if (message.kind === "succeeded" || message.kind === "failed") {
         this.remove(id);
+      } else {
+        this.#sendNext(id, order);
       }
     });
   }
@@ -166,6 +175,17 @@ export class Outbox {
       this.#finished.delete(oldest);
     }
   }
+}
+
+/** Take the next message about an order, without its number. */
+function takeNext(order: PendingOrder): Message | undefined {
+  const { question, result } = order;
+  if (question !== undefined && !result) {
+    delete order.question;
+    return { kind: "waiting", question };
+  }
+  const text = takeOutput(order);
+  return text === "" ? result : { kind: "printed", text };
 }
 
 /** Take the next piece of output; surrogate pairs are not split. */

@@ -8,8 +8,10 @@ import { sleep } from "../timing";
 /** A window that was closed longer ago than this stays disconnected when it is opened again. */
 const FRESH_MS = 2 * 60_000;
 /** How long the extension host from before the reload may take to end; on a busy machine that is many seconds. */
-const END_MS = 60_000;
+const END_MS = FRESH_MS;
 const POLL_MS = 200;
+/** How often the hub is asked about an extension host that does not end. */
+const ASK_MS = 1000;
 
 /** The identity that a hub has given to this window, and the address of that hub. */
 export interface HubIdentity extends Identity {
@@ -74,18 +76,31 @@ export class ReloadState {
   /**
    * Take over the identity from before the reload, if the window was connected then.
    *
-   * Waits until the extension host of before has ended. Of several windows that try, one gets it.
+   * Waits until the extension host of before has ended, or `isAbandoned`: it can outlive its window. Of several windows
+   * that try, one gets it.
    */
-  async take(): Promise<HubIdentity | undefined> {
+  async take(
+    isAbandoned: (identity: HubIdentity) => Promise<boolean> = () => Promise.resolve(false),
+  ): Promise<HubIdentity | undefined> {
     this.#removeOld();
     const deadline = Date.now() + END_MS;
+    let asked = 0;
     while (Date.now() < deadline) {
       const candidates = this.#decided ? [] : this.#candidates();
       if (candidates.length === 0) {
         return undefined;
       }
       const ended = candidates.filter(({ note }) => note.pid === this.pid || !isAlive(note.pid));
-      const taken = ended.find(({ file }) => this.#claim(file));
+      if (ended.length === 0 && Date.now() - asked >= ASK_MS) {
+        for (const one of candidates) {
+          if (await isAbandoned(one.note)) {
+            ended.push(one);
+          }
+        }
+        asked = Date.now();
+      }
+      // The user may have connected or disconnected the window in the meantime.
+      const taken = this.#isDecided() ? undefined : ended.find(({ file }) => this.#claim(file));
       if (taken) {
         this.save(taken.note, this.#started);
         const { id, secret, url } = taken.note;
@@ -106,6 +121,11 @@ export class ReloadState {
         return note?.workspace === this.workspace && note.alive <= this.#started ? [{ file, note }] : [];
       })
       .sort((one, other) => other.note.alive - one.note.alive);
+  }
+
+  // `#decided` changes while something is awaited, which the compiler does not see.
+  #isDecided(): boolean {
+    return this.#decided;
   }
 
   #claim(file: string): boolean {

@@ -1,6 +1,6 @@
 import { io, type Socket } from "socket.io-client";
 import { Problem } from "../problem";
-import type { Cancelled, Changed, Hello, Leaving, Ordered, Told } from "../protocol";
+import type { ActionReport, Cancelled, Changed, Hello, Leaving, Ordered, Told } from "../protocol";
 import type { HubApi, Identity } from "./api";
 
 /** How long connecting may take. */
@@ -10,6 +10,7 @@ const CONNECT_MS = 10_000;
 interface HubEvents {
   order: (ordered: Ordered, acknowledge?: (have: true) => void) => void;
   cancel: (cancelled: Cancelled, acknowledge?: (have: true) => void) => void;
+  action: (report: ActionReport, acknowledge?: (have: true) => void) => void;
 }
 
 type Acknowledged = (have?: unknown) => void;
@@ -26,6 +27,8 @@ interface WindowEvents {
 export interface OrderReceiver {
   receive(ordered: Ordered): void;
   cancel(id: string): void;
+  /** Show an action of the agent. */
+  show(report: ActionReport): void;
 }
 
 /** One Socket.IO connection to a hub. It does not reconnect. */
@@ -62,6 +65,10 @@ export class HubSocket {
     socket.on("cancel", (cancelled, acknowledge) => {
       acknowledge?.(true);
       receiver.cancel(cancelled.id);
+    });
+    socket.on("action", (report, acknowledge) => {
+      acknowledge?.(true);
+      receiver.show(report);
     });
     const opened = new HubSocket(socket);
     await new Promise<void>((resolve, reject) => {

@@ -24,7 +24,7 @@ export class BackgroundProcesses {
 
   async run(
     command: string,
-    place: { shell: string; cwd: string },
+    place: { shell: string; cwd: string; environment?: Record<string, string> },
     print: (text: string) => void,
     signal: AbortSignal,
   ): Promise<RunEnded> {
@@ -33,7 +33,7 @@ export class BackgroundProcesses {
     const child = spawn("/bin/sh", ["-c", LAUNCHER, place.shell, command], {
       cwd: place.cwd,
       detached: true,
-      env: environment(process.env),
+      env: { ...environment(process.env), ...place.environment },
       stdio: ["ignore", "pipe", "ignore"],
     });
     this.running.add(child);

@@ -1,7 +1,7 @@
 import { Refusal } from "./refusal";
 
 /** The refusal of an order that was cancelled. */
-function cancellation(signal: AbortSignal): Refusal {
+export function cancellation(signal: AbortSignal): Refusal {
   return signal.reason instanceof Refusal
     ? signal.reason
     : new Refusal("disconnected", "The order was cancelled.");

@@ -1,7 +1,7 @@
 import { open, readFile, stat } from "node:fs/promises";
 import * as vscode from "vscode";
 
-import type { ActivityObserver } from "../activity/log";
+import type { ChangeRecorder } from "../changes/recorder";
 import type { Content, Read, Write, Written } from "../protocol";
 import { type KeyedLock, throwIfCancelled } from "./concurrency";
 import type { Containment, Place } from "./containment";
@@ -20,7 +20,7 @@ export class Documents {
   constructor(
     private readonly containment: Containment,
     private readonly lock: KeyedLock,
-    private readonly observer: ActivityObserver,
+    private readonly changes: ChangeRecorder,
   ) {}
 
   async read(order: Read): Promise<Content> {
@@ -44,11 +44,10 @@ export class Documents {
       const before = await readContent(place.path);
       checkPreconditions(order, before);
       const sent = new Uint8Array(order.data);
-      const after = await replaceContent(place, before, sent);
-      const [was, is] = [decodeText(before ?? new Uint8Array()), decodeText(after)];
-      if (was !== undefined && is !== undefined) {
-        this.observer.fileEdited(vscode.Uri.file(place.path), was, is);
-      }
+      let after: Uint8Array = sent;
+      await this.changes.edit(place.path, async () => {
+        after = await replaceContent(place, before, sent);
+      });
       const isSame = Buffer.compare(sent, after) === 0;
       return { kind: "written", created: before === undefined, ...(isSame ? {} : { saved: after }) };
     });
@@ -66,7 +65,7 @@ function checkPreconditions(order: Write, before: Uint8Array | undefined): void 
 }
 
 /** The content of a file; undefined if there is none. */
-async function readContent(path: string): Promise<Uint8Array | undefined> {
+export async function readContent(path: string): Promise<Uint8Array | undefined> {
   try {
     return await readFile(path);
   } catch (error) {
@@ -114,7 +113,7 @@ async function readPiece(path: string, offset: number, length: number): Promise<
  * A text goes through its editor if it is open, which keeps its position and can undo the change, or if saving it there would
  * change it, as a formatter does.
  */
-async function replaceContent(place: Place, before: Uint8Array | undefined, after: Uint8Array): Promise<Uint8Array> {
+export async function replaceContent(place: Place, before: Uint8Array | undefined, after: Uint8Array): Promise<Uint8Array> {
   const uri = vscode.Uri.file(place.path);
   const text = decodeText(after);
   let known = before;

@@ -3,6 +3,7 @@ import { lstat, readdir, rmdir, stat, unlink } from "node:fs/promises";
 import { dirname } from "node:path";
 import * as vscode from "vscode";
 
+import type { ChangeRecorder } from "../changes/recorder";
 import type { Delete, Done, Entries, Entry, Kind, List, MakeDirectory, Move, PathInfo, Stat } from "../protocol";
 import { type KeyedLock, throwIfCancelled } from "./concurrency";
 import { type Containment, isWithin, type Place } from "./containment";
@@ -14,6 +15,7 @@ export class Files {
   constructor(
     private readonly containment: Containment,
     private readonly lock: KeyedLock,
+    private readonly changes: ChangeRecorder,
   ) {}
 
   async stat(order: Stat): Promise<PathInfo> {
@@ -62,7 +64,7 @@ export class Files {
       const status = await lstat(from.path);
       await clearDestination(order, from, to, status);
       await handleUnsaved(from);
-      await rename(from, to);
+      await this.changes.move(from.path, to.path, () => rename(from, to));
       return { kind: "done" };
     });
   }
@@ -74,7 +76,7 @@ export class Files {
       throwIfCancelled(signal);
       const status = await lstat(place.path);
       if (status.isSymbolicLink()) {
-        await unlink(place.path);
+        await this.changes.remove(place.path, () => unlink(place.path));
         return { kind: "done" };
       }
       if (status.isDirectory() && !order.recursive && (await readdir(place.path)).length > 0) {
@@ -82,7 +84,9 @@ export class Files {
       }
       await handleUnsaved(place, false);
       const options = { recursive: order.recursive, useTrash: false };
-      await vscode.workspace.fs.delete(vscode.Uri.file(place.path), options);
+      await this.changes.remove(place.path, async () => {
+        await vscode.workspace.fs.delete(vscode.Uri.file(place.path), options);
+      });
       return { kind: "done" };
     });
   }

@@ -112,11 +112,31 @@ export class Session implements vscode.Disposable {
     }
   }
 
+  /** Press Ctrl-C, if a command of the agent is running. */
+  interrupt(): void {
+    if (this.running) {
+      this.input(INTERRUPT);
+    }
+  }
+
+  /** Close the terminal, unless the user is running something in it. */
+  release(): void {
+    const isUsed = this.usersCommand !== undefined;
+    this.unsubscribe();
+    if (!isUsed) {
+      this.terminal.dispose();
+    }
+  }
+
   dispose(): void {
+    this.unsubscribe();
+    this.terminal.dispose();
+  }
+
+  private unsubscribe(): void {
     for (const subscription of this.subscriptions) {
       subscription.dispose();
     }
-    this.terminal.dispose();
   }
 
   private sendEarlyInput(): void {

@@ -7,6 +7,7 @@ import type { PrivateDirectory } from "./private_directory";
 import { Refusal, toRefusal } from "./refusal";
 import { Session } from "./session";
 import { chooseShell, ENVIRONMENT, isKnown } from "./shells";
+import type { Stay } from "./stay";
 
 /** The session of commands that name none. */
 const MAIN = "main";
@@ -19,6 +20,7 @@ export class Terminals implements vscode.Disposable {
   constructor(
     private readonly containment: Containment,
     private readonly scratch: PrivateDirectory,
+    private readonly stay: Stay,
   ) {
     this.subscription = vscode.window.onDidCloseTerminal(() => this.removeClosed());
   }
@@ -39,10 +41,23 @@ export class Terminals implements vscode.Disposable {
     return { kind: "done" };
   }
 
+  /** Press Ctrl-C in all terminals where a command of the agent is running. */
+  interrupt(): void {
+    this.sessions.forEach((session) => session.interrupt());
+  }
+
   end(order: EndSession): Done {
     this.sessions.get(order.session)?.dispose();
     this.sessions.delete(order.session);
     return { kind: "done" };
+  }
+
+  /** Close all terminals, but those in which the user is running something. */
+  closeAll(): void {
+    for (const session of this.sessions.values()) {
+      session.release();
+    }
+    this.sessions.clear();
   }
 
   dispose(): void {
@@ -68,7 +83,7 @@ export class Terminals implements vscode.Disposable {
     const terminal = vscode.window.createTerminal({
       name: name === MAIN ? "Glovebox" : `Glovebox: ${name}`,
       cwd,
-      env: ENVIRONMENT,
+      env: { ...this.stay.environment, ...ENVIRONMENT },
       iconPath: new vscode.ThemeIcon("hubot"),
       // A window cannot use it again after a reload.
       isTransient: true,

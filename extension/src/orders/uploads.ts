@@ -4,6 +4,7 @@ import { appendFile, chmod, mkdir, rename, rm, stat } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { pipeline } from "node:stream/promises";
 
+import type { ChangeRecorder } from "../changes/recorder";
 import type { Done, Drop, Land, Put, Written } from "../protocol";
 import { type KeyedLock, throwIfCancelled } from "./concurrency";
 import type { Containment } from "./containment";
@@ -19,6 +20,7 @@ export class Uploads {
     private readonly containment: Containment,
     private readonly lock: KeyedLock,
     private readonly scratch: PrivateDirectory,
+    private readonly changes: ChangeRecorder,
   ) {}
 
   async put(order: Put): Promise<Done> {
@@ -39,7 +41,7 @@ export class Uploads {
       await handleUnsaved(place);
       const mode = await fileMode(place.real);
       // To the target of a link, so that it stays a link.
-      await copyAtomically(source, place.real, mode);
+      await this.changes.write(place.path, () => copyAtomically(source, place.real, mode));
       await this.remove(order.upload);
       return { kind: "written", created: mode === undefined };
     });

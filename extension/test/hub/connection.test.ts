@@ -16,7 +16,7 @@ beforeEach(async () => {
 });
 
 afterEach(async () => {
-  window.connection.drop();
+  await window.connection.suspend();
   await hub.stop();
 });
 
@@ -120,6 +120,29 @@ test("a reloaded window registers with its identity", async () => {
   await until("a connection", () => window.state === "connected");
   assert.equal(hub.registrations[0]?.id, "old");
   assert.ok(window.connection.state.name === "connected" && window.connection.state.id === "old");
+});
+
+test("a window that closes says that it may come back, and is not unregistered", async () => {
+  await connect();
+  await window.connection.suspend();
+  assert.deepEqual(hub.events.at(-1), ["leaving", { reason: "The window closes.", returns: true }]);
+  assert.deepEqual(hub.unregistered, []);
+  assert.equal(window.identity?.id, "w1");
+});
+
+test("an extension host without its window does not register again when it was taken over", async () => {
+  await connect();
+  window.answers = false;
+  hub.windows.clear();
+  hub.breakConnection();
+  await until("a refusal", () => window.states.at(-1)?.name === "connecting");
+  const calls = window.calls;
+  await until("a call of the main thread", () => window.calls > calls + 1, 30_000);
+  assert.equal(hub.registrations.length, 1);
+  window.answers = true;
+  window.answerLate();
+  await until("a new connection", () => window.state === "connected", 30_000);
+  assert.equal(hub.registrations.length, 2);
 });
 
 test("an identity is not sent to another hub", async () => {

@@ -162,3 +162,35 @@ test("an outbox is empty when all messages are acknowledged", async () => {
   connection.acknowledge();
   await emptied;
 });
+
+test("a question is sent before output, and one that was decided before it could be sent is not", () => {
+  const { outbox, connection } = startOrder();
+  outbox.addQuestion("a", "may it?");
+  outbox.addQuestion("a", "");
+  outbox.addOutput("a", "text");
+  outbox.succeed("a", { kind: "done" });
+  connection.acknowledgeAll();
+  assert.deepEqual(
+    connection.sent.map((message) => [message.number, message.kind === "waiting" ? message.question : message.kind]),
+    [
+      [1, "may it?"],
+      [2, "printed"],
+      [3, "succeeded"],
+    ],
+  );
+});
+
+test("a question and its end are reported in order", () => {
+  const { outbox, connection } = startOrder();
+  outbox.addQuestion("a", "may it?");
+  connection.acknowledge();
+  outbox.addQuestion("a", "");
+  connection.acknowledge();
+  outbox.fail("a", "denied", "no");
+  connection.acknowledge();
+  assert.deepEqual(
+    connection.sent.map(({ kind }) => kind),
+    ["waiting", "waiting", "failed"],
+  );
+  assert.deepEqual(outbox.orders, []);
+});

@@ -82,6 +82,27 @@ test("the identity is taken when the extension host from before the reload has e
   assert.deepEqual(await taking, IDENTITY);
 });
 
+test("an extension host that outlives its window is taken over when the hub says that it is of no use", async () => {
+  new ReloadState(directory, WORKSPACE, process.ppid).save(IDENTITY, Date.now());
+  const asked: string[] = [];
+  const identity = await reloaded().take((one) => {
+    asked.push(one.id);
+    return Promise.resolve(asked.length > 1);
+  });
+  assert.deepEqual(identity, IDENTITY);
+  assert.deepEqual(asked, ["w", "w"]);
+});
+
+test("a user who connects while the hub is asked is not overruled", async () => {
+  new ReloadState(directory, WORKSPACE, process.ppid).save(IDENTITY, Date.now());
+  const after = reloaded();
+  const identity = await after.take(() => {
+    after.save({ ...IDENTITY, id: "new" }, Date.now());
+    return Promise.resolve(true);
+  });
+  assert.equal(identity, undefined);
+});
+
 test("a window that lives beside a new one keeps its identity", async () => {
   const beside = new ReloadState(directory, WORKSPACE, process.ppid);
   beside.save(IDENTITY, Date.now() - 1000);

@@ -1,7 +1,7 @@
 import type { Log } from "../../src/activity/log";
 import { Connection, type ConnectionState, type HostWindow } from "../../src/hub/connection";
 import type { Hub } from "../../src/hub/address_file";
-import { OrderDispatcher, type OrderExecutor } from "../../src/hub/dispatcher";
+import { OrderDispatcher, type OrderExecutor, type Report } from "../../src/hub/dispatcher";
 import type { Answer, Order, Registration } from "../../src/protocol";
 import type { HubIdentity } from "../../src/hub/reload_state";
 
@@ -17,7 +17,7 @@ export class FakeExecutor implements OrderExecutor {
   #print: (text: string) => void = () => undefined;
   #finish: (answer: Answer) => void = () => undefined;
 
-  async execute(order: Order, action: string, print: (text: string) => void, signal: AbortSignal): Promise<Answer> {
+  async execute(order: Order, action: string, print: Report, signal: AbortSignal): Promise<Answer> {
     this.orders.push(order);
     this.actions.push(action);
     signal.addEventListener("abort", () => this.aborted.push(order));

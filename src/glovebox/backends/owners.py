@@ -30,7 +30,7 @@ def is_gone(owner: str) -> bool | None:
 
 
 def start_of(pid: int) -> str | None:
-    """The start time of a process, which tells apart processes of the same pid; None if it has ended."""
+    """The start time of a process, which distinguishes processes of the same pid; None if it has ended."""
     try:
         process = Process(pid, read_stat(pid))
     except (FileNotFoundError, ProcessLookupError):

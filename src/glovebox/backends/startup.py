@@ -45,7 +45,7 @@ async def wait_until_alive(
 ) -> None:
     """Wait until a box answers. `died` returns the last output of a box that has ended, else None.
 
-    With `connect_limit`, no connection within so many seconds is the end: nobody has just started this box.
+    With `connect_limit`, no connection within so many seconds is the end: the box was not started just now.
 
     Raises:
         BoxDied: it has ended.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import uuid
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,7 +14,7 @@ import msgspec
 from glovebox.backends.remote import ExternalSandbox, refuse_fields, send
 from glovebox.client.backend import Address, BoxInfo, ProgressReport, State
 from glovebox.client.connection.retry import Lost
-from glovebox.client.spec import BoxSpec
+from glovebox.client.spec import STAY, BoxSpec
 from glovebox.errors import (
     BackendError,
     BadAnswer,
@@ -24,13 +25,14 @@ from glovebox.errors import (
     InvalidKey,
     NoHub,
     NoSuchBox,
+    NoSuchWindow,
     NotSupported,
     NoWindow,
     SeveralWindows,
 )
 from glovebox.json_codec import decode_json
 from glovebox.protocol.base import Message
-from glovebox.protocol.window import Window, WindowStatus
+from glovebox.protocol.window import Arrival, Arrived, Departure, Window, WindowStatus
 from glovebox.settings.host import HostSettings
 
 NAME = "vscode"
@@ -50,6 +52,7 @@ _STATES: dict[WindowStatus, State] = {
     "unresponsive": "stopped",
     "paused": "paused",
     "away": "starting",
+    "reloading": "starting",
 }
 #: Why a window cannot be used right now.
 _UNUSABLE: dict[WindowStatus, str] = {
@@ -57,6 +60,7 @@ _UNUSABLE: dict[WindowStatus, str] = {
     "unresponsive": "it is connected, but does not answer: look at it, or reload it",
     "paused": 'its user has paused it: run "Glovebox: Resume Agent" in it',
     "away": "its connection broke, and it may come back: is its machine awake?",
+    "reloading": "it is being reloaded, or was closed: try again in a moment",
 }
 _CONNECT = (
     "Connect one: install the Glovebox extension in VS Code, open the folder to work in, and run "
@@ -81,9 +85,11 @@ class WindowSandbox(ExternalSandbox):
     no_stop = 'A VS Code window is its user\'s: close it, or run "Glovebox: Disconnect" in it.'
     no_logs = 'A VS Code window shows its log itself: run "Glovebox: Show Log" in it.'
 
-    def __init__(self, hub: _Hub, window: Window) -> None:
+    def __init__(self, hub: _Hub, window: Window, stay: str = "") -> None:
+        """`stay`: the name of the stay that ends with this object's `stop` or `delete`."""
         self._hub = hub
         self._window = window
+        self._stay = stay
 
     @property
     def name(self) -> str:
@@ -113,6 +119,18 @@ class WindowSandbox(ExternalSandbox):
             return BoxInfo(name=self.name, backend=NAME, state="missing", keep=True)
         return box_info(found[0], self._hub.address.url)
 
+    async def stop(self) -> None:
+        """End the agent's stay, if it came by `start`: its terminals are closed."""
+        if not self._stay:
+            await super().stop()
+        await self.delete()
+
+    async def delete(self) -> None:
+        """End the agent's stay. The window is its user's, and stays."""
+        stay, self._stay = self._stay, ""
+        if stay:
+            await self._hub.depart(self.name, stay)
+
     async def resume(self) -> None:
         """Nothing, if it can be used."""
         found = await self._hub.windows(id=self.name)
@@ -133,36 +151,50 @@ class VSCodeBackend:
         return NAME
 
     async def start(self, spec: BoxSpec, report: ProgressReport) -> WindowSandbox:
-        """The only window, or the one with that workspace or name.
+        """The only window, or the one with that workspace or name. An agent with a name is announced there.
+
+        If several windows fit, their users are asked whether the agent may work there, and the first that
+        allows it counts.
 
         Raises:
             NoHub: no hub answers.
             NoWindow: no window fits, or it cannot be used right now.
-            SeveralWindows: more than one does.
+            SeveralWindows: more than one does, and the agent has no name.
+            WindowRefused: the users said no, or did not answer within the spec's `start_limit`.
             NotSupported: a field cannot be chosen for a window.
             BadSpec: the name of a variable is not valid.
         """
         refuse_fields(spec, _SETTLED, "A VS Code window")
         exports = _exports(spec.env)
         hub = await self._hub()
-        sandbox = WindowSandbox(hub, await asyncio.to_thread(_choose, await hub.windows(), spec))
-        if exports:
+        fitting = await asyncio.to_thread(_fitting, await hub.windows(), spec)
+        arrival = Arrival(
+            stay=spec.labels.get(STAY) or uuid.uuid4().hex,
+            windows=[window.id for window in fitting],
+            agent=spec.agent,
+            ask=len(fitting) > 1,
+            seconds=spec.start_limit,
+            env=spec.env,
+        )
+        arrived = await hub.arrive(arrival)
+        sandbox = WindowSandbox(hub, arrived.window, arrival.stay)
+        if exports and not arrived.fresh:
             await _run(sandbox.address, exports)
         return sandbox
 
     async def attach(self, name: str) -> WindowSandbox:
-        """The window with that id, or the only one with that workspace."""
+        """The window with that id or stay, or the only one with that workspace."""
         try:
             hub = await self._hub()
             windows = await hub.windows()
         except NoHub as error:
             raise NoSuchBox(str(error)) from error
-        found = [window for window in windows if window.id == name]
+        found = [window for window in windows if name and name in (window.id, window.stay)]
         found = found or [window for window in windows if name and window.name == name]
         if len(found) != 1:
             how_many = "Several VS Code windows are" if found else "No VS Code window is"
             raise NoSuchBox(f"{how_many} called {name!r}.{_listed(windows)}")
-        return WindowSandbox(hub, found[0])
+        return WindowSandbox(hub, found[0], name if name == found[0].stay else "")
 
     async def boxes(self) -> list[BoxInfo]:
         """The windows of the hub, the oldest first; none if no hub was named and none runs."""
@@ -175,7 +207,7 @@ class VSCodeBackend:
             return []
 
     async def sweep(self) -> list[str]:
-        """Windows are not removed."""
+        """Remove nothing: windows belong to their users."""
         return []
 
     async def close(self) -> None: ...
@@ -235,6 +267,34 @@ class _Hub:
         except (GloveboxError, msgspec.DecodeError) as error:
             raise NoHub(f"What answers at {self.address.url} is no hub: {error}") from error
 
+    async def arrive(self, arrival: Arrival) -> Arrived:
+        """Begin a stay.
+
+        Raises:
+            WindowError: the users said no or nothing, or the window is lost.
+            NoHub: the hub does not answer.
+        """
+        answer = await self._post("/api/vscode/arrive", arrival, arrival.seconds + _HUB_LIMIT)
+        return decode_json(answer, Arrived)
+
+    async def depart(self, window_id: str, stay: str) -> None:
+        """End a stay; that of a window that is gone has ended.
+
+        Raises:
+            NoHub: the hub does not answer.
+        """
+        try:
+            await self._post(f"/api/vscode/depart/{window_id}", Departure(stay=stay), 2 * _HUB_LIMIT)
+        except NoSuchWindow:
+            return
+
+    async def _post(self, path: str, said: Message, limit: float) -> bytes:
+        try:
+            body = msgspec.json.encode(said)
+            return await send(self.address, "POST", path, body=body, limit=limit, patience=0)
+        except (BoxUnreachable, DeadlineExceeded) as error:
+            raise NoHub(f"The hub at {self.address.url} does not answer any more: {error}") from error
+
 
 def box_info(window: Window, hub: str) -> BoxInfo:
     """The description of a window as a box."""
@@ -246,12 +306,18 @@ def box_info(window: Window, hub: str) -> BoxInfo:
         workspace=window.folders[0].path if window.folders else "",
         created=window.registered,
         keep=True,
-        labels={"workspace": window.name, "status": window.status, "vscode": window.vscode_version},
+        labels={
+            "workspace": window.name,
+            "status": window.status,
+            "vscode": window.vscode_version,
+            "agent": window.agent,
+            "trusted": "yes" if window.trusted else "no",
+        },
     )
 
 
-def _choose(windows: list[Window], spec: BoxSpec) -> Window:
-    """The window for a spec. Blocks."""
+def _fitting(windows: list[Window], spec: BoxSpec) -> list[Window]:
+    """The windows for a spec: one, or several if it names an agent that users can be asked about. Blocks."""
     if not windows:
         raise NoWindow(f"No VS Code window is connected to the hub. {_CONNECT}")
     fitting, wanted = windows, ""
@@ -268,12 +334,13 @@ def _choose(windows: list[Window], spec: BoxSpec) -> Window:
     if not usable:
         problems = "; ".join(f"VS Code window {_problem(window)}" for window in fitting)
         raise NoWindow(f"{problems}. {_CONNECT.replace('Connect one', 'Or connect another')}")
-    if len(usable) > 1:
+    if len(usable) > 1 and not spec.agent:
         raise SeveralWindows(
             "Several VS Code windows fit. Say which one is meant: its id as BoxSpec(name=...), or its folder "
-            f"as BoxSpec(workspace=...).{_listed(usable)}"
+            "as BoxSpec(workspace=...). Or let the users choose, who see the name in BoxSpec(agent=...)."
+            f"{_listed(usable)}"
         )
-    return usable[0]
+    return usable
 
 
 def _real(path: str) -> str:

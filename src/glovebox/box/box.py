@@ -84,7 +84,7 @@ class Box:
                 await self.plugins.open()
             handlers = self.plugins.handlers()
             self.executor = Executor(
-                {**fallbacks.HANDLERS, **self.plugins.refusals(), **handlers},
+                {**fallbacks.HANDLERS, **handlers},
                 self.services.events,
                 (*self._observers, *self.plugins.observers()),
             )

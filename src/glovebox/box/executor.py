@@ -32,6 +32,8 @@ class Call:
         self.started = time.monotonic()
         #: The box was restarted while this action ran, and its client repeats the request.
         self.resumed = resumed
+        #: How many seconds its caller waits for an answer.
+        self.timeout: float | None = None
         #: The command behind the action, for callers that want details.
         self.command: CommandInfo | None = None
         #: The cell that it ran.
@@ -108,6 +110,7 @@ class Executor:
             # The contract's words, which its clients show to people.
             raise UnsupportedAction(f"'ActionExecutor' object has no attribute '{action.action}'")
         call = call or self.call()
+        call.timeout = action.timeout
         self.events.append(ActionStarted, action_id=call.id, action=action.action)
         for observer in self._observers:
             observer.started(action, call)

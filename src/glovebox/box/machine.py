@@ -115,7 +115,7 @@ class Files(Protocol):
         """The path without `.` and `..`; relative ones start at `cwd`."""
 
     async def real(self, path: str) -> str:
-        """The path without links."""
+        """The path with all links resolved."""
 
     async def move(self, source: str, target: str, *, overwrite: bool) -> None: ...
 

@@ -11,7 +11,7 @@ import msgspec
 from glovebox.box.events import EventLog
 from glovebox.box.executor import Handler, Observer
 from glovebox.box.machine import MainShell, Outputs
-from glovebox.box.services import Keeper, Launched, ServiceProcess, Starter
+from glovebox.box.services import Activity, Keeper, Launched, ServiceProcess, Starter
 from glovebox.box.startup import Startup
 from glovebox.box.supervised import describe_exit, keep_process, spawn
 from glovebox.box.threads import Threads
@@ -54,6 +54,7 @@ class Services(msgspec.Struct):
     #: Set when the box closes; endless streams end then.
     closing: asyncio.Event
     startup: Startup
+    activity: Activity = msgspec.field(default_factory=Activity)
     #: The ports that the box itself is served on, which are closed to its browser.
     ports: tuple[int, ...] = ()
     #: The holder of shells, if it was started before the box.
@@ -216,10 +217,6 @@ class Plugin:
 
     def handlers(self) -> Iterable[Handler]:
         """Its actions. Each waits until the plugin has started."""
-        return ()
-
-    def refusals(self) -> Iterable[Handler]:
-        """Handlers that only answer why an action cannot be carried out; they are not offered as tools."""
         return ()
 
     def endpoints(self) -> Iterable[Endpoint | Socket]:

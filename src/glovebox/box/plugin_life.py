@@ -49,7 +49,6 @@ class PluginLife:
         self.start_ms: float | None = None
         self.plugin: Plugin | None = None
         self.handlers: dict[type[Action[Any]], Handler] = {}
-        self.refusals: dict[type[Action[Any]], Handler] = {}
         self.endpoints: list[Endpoint | Socket] = []
         self.context = Context(name, services, host)
         self._host = host
@@ -92,7 +91,7 @@ class PluginLife:
             self.refuse(f"It could not be made: {_describe(problem)}", problem)
 
     def refuse(self, reason: str, problem: BaseException | None = None) -> None:
-        self.plugin, self.handlers, self.refusals, self.endpoints = None, {}, {}, []
+        self.plugin, self.handlers, self.endpoints = None, {}, []
         self._failed(reason, problem)
 
     async def _import(self, where: str) -> None:
@@ -103,7 +102,6 @@ class PluginLife:
         assert make is not None
         plugin = make(self.context)
         self.handlers = handler_table(plugin.handlers())
-        self.refusals = handler_table(plugin.refusals())
         self.endpoints = list(plugin.endpoints())
         self.plugin = plugin
 

@@ -118,10 +118,6 @@ class Plugins:
             for action, handler in life.handlers.items()
         }
 
-    def refusals(self) -> dict[type[Action[Any]], Handler]:
-        """Handlers that answer why an action cannot be carried out."""
-        return {action: handler for life in self._lives.values() for action, handler in life.refusals.items()}
-
     def endpoints(self) -> list[Endpoint | Socket]:
         return [
             endpoint if life.first else _serve_after(life, endpoint)

@@ -6,6 +6,7 @@ that is killed, these processes do too, and the next server finds them by name.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
@@ -17,6 +18,16 @@ if TYPE_CHECKING:
     import asyncio
     import socket
     import subprocess
+
+
+class Activity:
+    """When the box was last used: by an action, or by a request that does as much."""
+
+    def __init__(self) -> None:
+        self.last = time.time()
+
+    def touch(self) -> None:
+        self.last = time.time()
 
 
 class Launched(Protocol):

@@ -13,6 +13,7 @@ import asyncio
 import contextlib
 import contextvars
 import functools
+import logging
 import queue
 import threading
 import time
@@ -20,10 +21,12 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
+log = logging.getLogger(__name__)
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
-#: Work that nobody has begun for this long needs another thread.
+#: Work that no thread has begun for this long needs another one.
 PATIENCE = 0.005
 #: Results are not kept back for longer than this.
 HOLD = 0.001
@@ -55,6 +58,8 @@ class Threads:
         self._counting = threading.Lock()
         self._workers = 0
         self._begun = 0
+        #: Whether the last thread could not be started.
+        self._is_short = False
         self._watch: asyncio.TimerHandle | None = None
         self._closed = False
 
@@ -98,16 +103,28 @@ class Threads:
         self._tell()  # what was done right before something long is not kept back by that
         if not self._jobs or self._closed or self._loop is None:
             return
-        if self._begun == begun and self._workers < self._most:
+        if self._workers == 0:  # it could not be started before
+            self._add_worker(stays=True)
+        elif self._begun == begun and self._workers < self._most:
             self._add_worker(stays=False)
         self._watch = self._loop.call_later(PATIENCE, self._relieve, self._begun)
 
     def _add_worker(self, *, stays: bool) -> None:
+        """Start a thread. Where the system has none left, work waits until `_relieve` gets one."""
         with self._counting:
             self._workers += 1
         name = f"{self._name}-{self._workers}"
         # A thread that hangs in the kernel must not keep the process from ending.
-        threading.Thread(target=self._work, args=(stays,), name=name, daemon=True).start()
+        thread = threading.Thread(target=self._work, args=(stays,), name=name, daemon=True)
+        try:
+            thread.start()
+            self._is_short = False
+        except RuntimeError as error:  # a limit of processes or memory
+            with self._counting:
+                self._workers -= 1
+            if not self._is_short:
+                log.warning("%s: work waits, for no thread can be started: %s", self._name, error)
+            self._is_short = True
 
     def _work(self, stays: bool) -> None:
         unfit = None if self._initializer is None else _outcome(self._initializer)[1]
@@ -139,14 +156,14 @@ class Threads:
             self._telling = True
             try:
                 self._loop.call_soon_threadsafe(self._tell)
-            except RuntimeError:  # the loop is gone, and with it whoever waited
+            except RuntimeError:  # the loop is closed, and its futures with it
                 return
 
     def _tell(self) -> None:
         self._telling = False
         while self._done:
             future, result, error = self._done.popleft()
-            if future.done():  # whoever waited has gone away
+            if future.done():  # it was cancelled
                 continue
             if error is None:
                 future.set_result(result)

@@ -43,8 +43,6 @@ _LAUNCHER = f"""\
 import os
 import sys
 
-# A Python of the image may be set up by this; ours is not there.
-os.environ.pop("PYTHONHOME", None)
 if os.getpid() == 1:
     from glovebox.cli import pid1
 

@@ -51,7 +51,6 @@ class Progress:
         self._step = step
 
     def clear(self) -> None:
-        """Erase the line."""
         if self._shown:
             self._shown = False
             print(_CLEAR, end="", file=sys.stderr, flush=True)

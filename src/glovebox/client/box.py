@@ -63,8 +63,8 @@ class AsyncBox:
     ) -> None:
         """`image` is any Linux image; without one, the box is the best kind that this machine can have.
 
-        `workspace` is a directory of this machine that the box works in, else it has a fresh one. `ports` are
-        those that `url` is asked for. `browser` and `notebook` are there, and start when they are first used,
+        `workspace` is a directory of this machine that the box works in, else it has a fresh one. `url` knows
+        the address of each of `ports`. `browser` and `notebook` are there, and start when first used,
         unless false. `spec` has everything else that can be said of a box, such as limits.
         """
         given: dict[str, Any] = {
@@ -126,7 +126,7 @@ class AsyncBox:
         await self.runtime.connect()
 
     async def close(self) -> None:
-        """Delete the box, unless it was attached to or is to be kept. Idempotent."""
+        """Delete the box, unless it was attached to or was made with `keep`. Idempotent."""
         await self.runtime.close()
 
     async def pause(self) -> None:

@@ -130,7 +130,6 @@ def connect(runtime: Runtime) -> None:
 
 
 def close(runtime: Runtime) -> None:
-    """Close a runtime. Idempotent."""
     LOOP.run(runtime.close())
     _OPEN.pop(runtime, None)
 

@@ -31,7 +31,7 @@ OWN = {
 
 
 def names() -> list[str]:
-    """Every installed backend."""
+    """The names of all backends, those of other packages included."""
     return sorted({*OWN, *_foreign()})
 
 
@@ -155,7 +155,7 @@ async def list_boxes(name: str, settings: HostSettings) -> list[BoxInfo]:
     """The boxes of the named backend, or of all of them, oldest first.
 
     Raises:
-        BackendError: the one that was named cannot list them.
+        BackendError: the named backend cannot list them.
     """
     places = [name] if name else [place for place in names() if place != "remote" or settings.url]
     found: list[BoxInfo] = []

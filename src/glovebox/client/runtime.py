@@ -239,7 +239,7 @@ class Runtime(BoxFacts, ActionMethods):
             await sandbox.pause()
 
     async def resume(self) -> None:
-        """Continue after `pause`. Idempotent."""
+        """Continue a box that `pause` has stopped. Idempotent."""
         sandbox, connection = self._box(), self.connection
         async with self._changing:
             await sandbox.resume()

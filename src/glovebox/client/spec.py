@@ -13,6 +13,8 @@ Isolation = Literal["", "bubblewrap", "none"]
 WORKSPACE = "/workspace"
 #: Directories at the root that a box has of its own.
 _SYSTEM = frozenset({"", "bin", "dev", "etc", "lib", "lib64", "opt", "proc", "run", "sbin", "sys", "usr"})
+#: VS Code windows: the label with the name of the agent's stay, by which it can be found again.
+STAY = "glovebox.stay"
 #: The variable with the port of VS Code in a box.
 VSCODE_PORT = "VSCODE_PORT"
 
@@ -81,6 +83,8 @@ class BoxSpec(Message):
     port: int = 0
     publish_address: str = "127.0.0.1"
     labels: dict[str, str] = {}
+    #: VS Code windows: the name of the agent that users see. They are asked about it if several windows fit.
+    agent: str = ""
     #: It outlives the client that started it.
     keep: bool = False
     #: Seconds until it has to answer.

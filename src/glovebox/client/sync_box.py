@@ -62,8 +62,8 @@ class Box(Blocking[AsyncBox]):
     ) -> None:
         """`image` is any Linux image; without one, the box is the best kind that this machine can have.
 
-        `workspace` is a directory of this machine that the box works in, else it has a fresh one. `ports` are
-        those that `url` is asked for. `browser` and `notebook` are there, and start when they are first used,
+        `workspace` is a directory of this machine that the box works in, else it has a fresh one. `url` knows
+        the address of each of `ports`. `browser` and `notebook` are there, and start when first used,
         unless false. `spec` has everything else that can be said of a box, such as limits.
         """
         self._set_up(
@@ -103,7 +103,7 @@ class Box(Blocking[AsyncBox]):
         loop.connect(self._own.runtime)
 
     def close(self) -> None:
-        """Delete the box, unless it was attached to or is to be kept. Idempotent."""
+        """Delete the box, unless it was attached to or was made with `keep`. Idempotent."""
         loop.close(self._own.runtime)
 
     def __enter__(self) -> Self:

@@ -71,7 +71,7 @@ class CommandHandle(Blocking[AsyncCommandHandle]):
 
     @property
     def text(self) -> str:
-        """What was run."""
+        """The text of the command."""
         return self._own.text
 
     @property
@@ -139,7 +139,7 @@ class ProcessHandle(Blocking[AsyncProcessHandle]):
     write = blocking(AsyncProcessHandle.write)
     """Write to its standard input."""
     close_stdin = blocking(AsyncProcessHandle.close_stdin)
-    """End its standard input."""
+    """Close its standard input, so that it reads the end of the file."""
     signal = blocking(AsyncProcessHandle.signal)
     """Send a signal, such as `"TERM"`, to the program and its children."""
     kill = blocking(AsyncProcessHandle.kill)
@@ -160,7 +160,7 @@ class ProcessHandle(Blocking[AsyncProcessHandle]):
 class FileWatch(Blocking[AsyncFileWatch]):
     """The changes below a path, until it is closed; once `with` has begun, none is missed.
 
-    If there were too many to be told, the path itself is reported as modified.
+    If there were too many to report, the path itself is reported as modified.
     """
 
     def __iter__(self) -> Iterator[FileChange]:
@@ -269,7 +269,7 @@ class BoxBrowser(Blocking[AsyncBoxBrowser]):
     page = blocking(AsyncBoxBrowser.page)
     """The page as it is now."""
     click = blocking(AsyncBoxBrowser.click)
-    """Click an element."""
+    """Click an element, named by its id in the page's text."""
     fill = blocking(AsyncBoxBrowser.fill)
     """Replace the text of a field."""
     press = blocking(AsyncBoxBrowser.press)
@@ -279,7 +279,7 @@ class BoxBrowser(Blocking[AsyncBoxBrowser]):
     hover = blocking(AsyncBoxBrowser.hover)
     """Move the mouse to an element."""
     scroll = blocking(AsyncBoxBrowser.scroll)
-    """Scroll by pixels."""
+    """Scroll by pixels; negative numbers scroll up and left."""
     back = blocking(AsyncBoxBrowser.back)
     """Go to the page before."""
     forward = blocking(AsyncBoxBrowser.forward)
@@ -287,7 +287,7 @@ class BoxBrowser(Blocking[AsyncBoxBrowser]):
     do = blocking(AsyncBoxBrowser.do)
     """Any action of the browser, such as `do("upload_file", "12", "cv.pdf")`."""
     tabs = blocking(AsyncBoxBrowser.tabs)
-    """The open tabs."""
+    """The open tabs, with their addresses and titles."""
     screenshot = blocking(AsyncBoxBrowser.screenshot)
     """Write a picture of the page, as it looks now, to a file of this machine; its path."""
 

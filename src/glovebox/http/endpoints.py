@@ -5,8 +5,8 @@ The router, the OpenAPI document and the documentation check are all made from t
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any, TypeVar
 
 import msgspec
 from starlette.requests import Request
@@ -17,6 +17,7 @@ from glovebox.http.responses import ErrorBody, ValidationErrorBody
 
 Handle = Callable[[Request], Awaitable[Response]]
 HandleSocket = Callable[[WebSocket], Awaitable[None]]
+EndpointT = TypeVar("EndpointT", bound="Endpoint | Socket")
 
 
 class Parameter(msgspec.Struct, frozen=True):
@@ -56,6 +57,8 @@ class Endpoint(msgspec.Struct, frozen=True):
     body_media_type: str = "application/json"
     #: It takes its body piece by piece, and limits the size by itself.
     streamed: bool = False
+    #: A request is activity of the box, as an action is.
+    active: bool = False
 
 
 class Socket(msgspec.Struct, frozen=True):
@@ -63,6 +66,12 @@ class Socket(msgspec.Struct, frozen=True):
 
     path: str
     handle: HandleSocket
+    active: bool = False
+
+
+def all_active(endpoints: Iterable[EndpointT]) -> list[EndpointT]:
+    """Endpoints whose requests are activity of the box."""
+    return [msgspec.structs.replace(endpoint, active=True) for endpoint in endpoints]
 
 
 UNEXPECTED = Reply("The request could not be understood.", ErrorBody)

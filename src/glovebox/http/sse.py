@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from typing import Any
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
+from typing import Any, TypeVar
 
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
@@ -15,6 +16,8 @@ from glovebox.errors import GloveboxError
 from glovebox.http.responses import NEXT_HEADER, to_json
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 #: Proxies close what is silent for longer.
 KEEP_ALIVE_SECONDS = 15.0
@@ -69,7 +72,8 @@ class Stream(Response):
         self._quiet = True
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+        head = {"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers}
+        await send(head)
         sending = asyncio.ensure_future(self._send_all(send))
         ends: list[asyncio.Future[Any]] = [sending, asyncio.ensure_future(disconnected(receive))]
         if self._closing is not None:
@@ -141,6 +145,24 @@ class RawBytes(Response):
             log.warning("An answer was broken off: %s", error)
         finally:
             gone.cancel()
+
+
+async def while_connected(receive: Receive, work: Coroutine[Any, Any, T]) -> T:
+    """The result of some work, which is cancelled when the client goes away.
+
+    Raises:
+        ClientDisconnect: it did.
+    """
+    task, gone = asyncio.ensure_future(work), asyncio.ensure_future(disconnected(receive))
+    try:
+        await asyncio.wait([task, gone], return_when=asyncio.FIRST_COMPLETED)
+        if not task.done():
+            raise ClientDisconnect
+        return task.result()
+    finally:
+        gone.cancel()
+        task.cancel()
+        await asyncio.wait([task, gone])
 
 
 async def disconnected(receive: Receive) -> None:

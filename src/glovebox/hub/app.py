@@ -17,10 +17,21 @@ from glovebox.http.endpoints import INVALID, Endpoint, Parameter, Reply
 from glovebox.http.requests import HANDLERS, InvalidParameter, body, unexpected_error
 from glovebox.http.response_headers import RequestIds, SecurityHeaders
 from glovebox.http.responses import ErrorBody, error_response, json_response, refused
+from glovebox.http.sse import while_connected
 from glovebox.hub.registry import WINDOWS
+from glovebox.hub.stays import Stays
 from glovebox.hub.windows import HubStats, Windows
 from glovebox.protocol.base import Message
-from glovebox.protocol.window import Heartbeat, Registered, Registration, Window, WindowStatus
+from glovebox.protocol.window import (
+    Arrival,
+    Arrived,
+    Departure,
+    Heartbeat,
+    Registered,
+    Registration,
+    Window,
+    WindowStatus,
+)
 from glovebox.server.app import Alive
 from glovebox.server.guard import KEY_HEADER, Guard
 
@@ -116,6 +127,7 @@ STATUSES: tuple[str, ...] = get_args(WindowStatus)
 FULL = 503
 
 _ID = Parameter("id", {"type": "string"}, "The window's id.")
+_GONE = Reply("No window has that id.", ErrorBody)
 _UNKNOWN = Reply("No window has that id and secret.", ErrorBody)
 
 
@@ -127,7 +139,7 @@ class WindowState(Message):
 
 def hub_endpoints(windows: Windows) -> list[Endpoint]:
     """Every endpoint but those of the windows' boxes."""
-    return [*_for_anybody(windows), *_for_windows(windows)]
+    return [*_for_anybody(windows), *_for_agents(Stays(windows)), *_for_windows(windows)]
 
 
 def _for_anybody(windows: Windows) -> list[Endpoint]:
@@ -156,6 +168,34 @@ def _for_anybody(windows: Windows) -> list[Endpoint]:
         ),
         Endpoint(
             "GET", "/api/vscode/stats", stats, "How the hub is", {200: Reply("Numbers.", HubStats)}
+        ),
+    ]  # fmt: skip
+
+
+def _for_agents(stays: Stays) -> list[Endpoint]:
+    async def arrive(request: Request) -> Response:
+        said = await body(request, Arrival)
+        return json_response(await while_connected(request.receive, stays.arrive(said)))
+
+    async def depart(request: Request) -> Response:
+        await stays.depart(request.path_params["id"], await body(request, Departure))
+        return json_response(WindowState(status="left"))
+
+    return [
+        Endpoint(
+            "POST", "/api/vscode/arrive", arrive, "Begin an agent's stay in a window",
+            {
+                200: Reply("It may work there.", Arrived),
+                403: Reply("No user has allowed it.", ErrorBody),
+                404: _GONE,
+                422: INVALID,
+            },
+            body=Arrival,
+        ),
+        Endpoint(
+            "POST", "/api/vscode/depart/{id}", depart, "End an agent's stay in a window",
+            {200: Reply("It has left.", WindowState), 404: _GONE, 422: INVALID},
+            path_parameters=(_ID,), body=Departure,
         ),
     ]  # fmt: skip
 

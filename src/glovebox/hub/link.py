@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
+import time
 import uuid
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, NoReturn, Protocol
@@ -22,6 +23,7 @@ from glovebox.errors import (
 )
 from glovebox.hub.window_client import LIMIT, AnswerT, OrderRefused
 from glovebox.json_codec import convert
+from glovebox.protocol.events import ActionWaiting
 from glovebox.protocol.window import (
     ActionReport,
     Answer,
@@ -39,7 +41,7 @@ log = logging.getLogger(__name__)
 
 #: Orders that one window may have to carry out at a time.
 MOST_ORDERS = 256
-#: Actions of which a window that is away is told later; the oldest are left out.
+#: Actions that are reported to a window when it is back; the oldest are left out.
 MOST_REPORTS = 200
 #: How long a number may be missing among the reports on an order.
 GAP_SECONDS = 5.0
@@ -61,14 +63,20 @@ class _Pending:
         self,
         order: Order,
         answer: type[Answer],
-        outcome: asyncio.Future[Any],
+        limit: float | None,
         printed: Callable[[str], None] | None,
+        waiting: Callable[[str], None] | None,
     ) -> None:
         self.id = uuid.uuid4().hex
         self.order = order
         self.answer = answer
-        self.outcome = outcome
+        self.limit = limit
         self.printed = printed
+        self.waiting = waiting
+        self.outcome: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        #: Runs while the window is connected.
+        self.timeout = asyncio.timeout(None)
+        self._connected = False
         #: The window has said that it has it.
         self.taken = False
         #: The number of the next report.
@@ -78,13 +86,50 @@ class _Pending:
         self.half = ""
         #: What the window's user is asked before the order is carried out.
         self.question = ""
-        call = current_call.get()
-        #: The id of the action that it is a part of.
-        self.action = call.id if call else ""
+        #: The action that it is a part of.
+        self.call = current_call.get()
+        self.action = self.call.id if self.call else ""
+
+    def wait(self, question: str) -> None:
+        """The user is asked something, or has decided if that is empty: only then does the time limit run."""
+        if self.outcome.done() or self.timeout.expired():
+            return
+        self.question = question
+        self._restart_timeout()
+        if self.waiting is not None:
+            self.waiting(question)
+        elif self.call is not None:
+            self.call.tell(ActionWaiting, question=question)
 
     def fail(self, error: Exception) -> None:
         if not self.outcome.done():
             self.outcome.set_exception(error)
+
+    def lose(self, what: str) -> None:
+        words = f"{what} while it carried out an order ({_kind(self.order)})."
+        effect = "Its user had not allowed it yet" if self.question else "Whether it took effect is not known"
+        self.fail(WindowLost(f"{words} {effect}."))
+
+    def start_timeout(self) -> None:
+        self._connected = True
+        self._restart_timeout()
+
+    def stop_timeout(self) -> None:
+        self._connected = False
+        self._restart_timeout()
+
+    def _restart_timeout(self) -> None:
+        limit = self._patience() if self.question else self.limit
+        runs = self._connected and limit is not None
+        if not self.timeout.expired():
+            self.timeout.reschedule(asyncio.get_running_loop().time() + (limit or 0.0) if runs else None)
+
+    def _patience(self) -> float | None:
+        """How long the user has for a decision: as long as the caller of the action waits for an answer."""
+        call = self.call
+        if call is None or call.timeout is None or self.waiting is not None:
+            return None
+        return max(call.started + call.timeout - time.monotonic(), 0.0)
 
 
 class WindowLink:
@@ -119,20 +164,22 @@ class WindowLink:
         *,
         limit: float | None = LIMIT,
         printed: Callable[[str], None] | None = None,
+        waiting: Callable[[str], None] | None = None,
     ) -> AnswerT:
         self._check()
-        pending = _Pending(order, answer, asyncio.get_running_loop().create_future(), printed)
+        pending = _Pending(order, answer, limit, printed, waiting)
         self._orders[pending.id] = pending
         self.given += 1
         try:
-            if self._met:
-                await self._send_reports()
-                await self._send(pending)
-            async with asyncio.timeout(limit):
+            async with pending.timeout:
+                if self._met:
+                    pending.start_timeout()
+                    await self._send_reports()
+                    await self._send(pending)
                 result: AnswerT = await pending.outcome
                 return result
         except TimeoutError:
-            self._raise_unanswered(order, limit or 0.0)
+            self._raise_unanswered(pending)
         finally:
             self._forget(pending)
 
@@ -155,8 +202,14 @@ class WindowLink:
                 f"The VS Code window {window.name!r} has {MOST_ORDERS} orders to carry out already."
             )
 
-    def _raise_unanswered(self, order: Order, limit: float) -> NoReturn:
-        window = self.window
+    def _raise_unanswered(self, pending: _Pending) -> NoReturn:
+        window, order, limit = self.window, pending.order, pending.limit or 0.0
+        if pending.question:
+            raise OrderRefused(
+                "undecided",
+                f"The user of the VS Code window {window.name!r} has not decided in time, and nothing was"
+                f" done. The question was: {pending.question}",
+            )
         state = "" if window.status == "connected" else f" It is {window.status}."
         raise WindowUnresponsive(
             f"The VS Code window {window.name!r} did not answer an order ({_kind(order)}) within {limit:g} s."
@@ -181,6 +234,8 @@ class WindowLink:
     def disconnected(self) -> None:
         """There is none any more; orders wait for the next one."""
         self._peer, self._met = None, False
+        for pending in self._orders.values():
+            pending.stop_timeout()
         self._unsent = {**self._unacknowledged, **self._unsent}
         self._unacknowledged = {}
 
@@ -190,17 +245,21 @@ class WindowLink:
         self._met = True
         await self._send_reports()
         for pending in list(self._orders.values()):
+            pending.start_timeout()
             if pending.id in held:
                 pending.taken = True
             elif pending.taken:
-                words = (
-                    f"The VS Code window was reloaded while it carried out an order ({_kind(pending.order)})."
-                )
-                pending.fail(WindowLost(f"{words} Whether it took effect is not known."))
+                pending.lose("The VS Code window was reloaded")
             else:
                 await self._send(pending)
         for order_id in held - self._orders.keys():
             await self._cancel(order_id)
+
+    def fail_taken(self, what: str) -> None:
+        """The window ends: fail the orders that it has, and keep the others until it comes back."""
+        for pending in list(self._orders.values()):
+            if pending.taken:
+                pending.lose(what)
 
     def end(self, kind: type[WindowError], why: str) -> None:
         self._ended = lambda: kind(why)
@@ -282,7 +341,7 @@ class WindowLink:
                 if text:
                     pending.printed(text)
         elif isinstance(report, Waiting):
-            pending.question = report.question
+            pending.wait(_joined(report.question)[0])
         elif isinstance(report, Failed):
             pending.fail(_failure(report))
         elif not isinstance(report.answer, pending.answer):

@@ -56,6 +56,20 @@ class WindowEntry:
     paused: bool = False
     #: Its main thread has not answered for too long.
     silent: bool = False
+    #: The agent that works in it, and the name of its stay.
+    agent: str = ""
+    stay: str = ""
+    #: It has said that it closes, and may come back.
+    reloading: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class GoneWindow:
+    """A window that was removed. With its secret it gets its id back until `until`."""
+
+    why: str
+    digest: str = ""
+    until: float = 0.0
 
 
 class RegistrationRefused(Exception):
@@ -70,17 +84,26 @@ class Registry:
     """All windows, by id."""
 
     def __init__(
-        self, *, key: str, heartbeat: float, grace: float, clock: Clock, wall: Clock, most: int = MOST_WINDOWS
+        self,
+        *,
+        key: str,
+        heartbeat: float,
+        grace: float,
+        reload: float,
+        clock: Clock,
+        wall: Clock,
+        most: int = MOST_WINDOWS,
     ) -> None:
         """`key`: the hub's; a window's secret is worth nothing under another one."""
         self.heartbeat_seconds = heartbeat
         self.grace_seconds = grace
+        self._reload_seconds = reload
         self._key = key.encode()
         self._clock = clock
         self._wall = wall
         self._most = most
         self._entries: dict[str, WindowEntry] = {}
-        self._gone: dict[str, str] = {}
+        self._gone: dict[str, GoneWindow] = {}
 
     # Coming and going.
 
@@ -95,7 +118,7 @@ class Registry:
         now = self._clock()
         entry = self._entries.get(known_id)
         secret = secrets.token_urlsafe(32)
-        if entry is not None and self._proves(entry, known_secret):
+        if entry is not None and self._proves(entry.digest, known_secret):
             entry.registration, entry.digest = said, self._digest(secret)
             entry.connected = entry.paused = entry.silent = False
             entry.since = now
@@ -105,7 +128,7 @@ class Registry:
                 f"The hub knows {self._most} windows already. Close some, or start another hub for this one."
             )
         entry = WindowEntry(
-            id=secrets.token_hex(8),
+            id=known_id if self._returns(known_id, known_secret) else secrets.token_hex(8),
             digest=self._digest(secret),
             registration=said,
             registered=self._wall(),
@@ -114,7 +137,13 @@ class Registry:
             heard=now,
         )
         self._entries[entry.id] = entry
+        self._gone.pop(entry.id, None)
         return entry, secret
+
+    def _returns(self, window_id: str, secret: str) -> bool:
+        """Whether a window that was removed a moment ago proves that it is the one."""
+        gone = self._gone.get(window_id)
+        return gone is not None and self._clock() <= gone.until and self._proves(gone.digest, secret)
 
     def unanswered(self, entry: WindowEntry) -> list[WindowEntry]:
         """Earlier registrations of the same window that it never used, as it did not get the answer.
@@ -137,16 +166,17 @@ class Registry:
         entry = self._entries.get(window_id)
         if entry is None:
             raise RegistrationRefused("unknown_window")
-        if not self._proves(entry, secret):
+        if not self._proves(entry.digest, secret):
             raise RegistrationRefused("wrong_secret")
         entry.connected = entry.met = True
-        entry.silent = False
+        entry.silent = entry.reloading = False
         entry.since = entry.heard = self._clock()
         entry.seen = self._wall()
         return entry
 
-    def disconnected(self, entry: WindowEntry) -> None:
+    def disconnected(self, entry: WindowEntry, *, reloading: bool = False) -> None:
         entry.connected = False
+        entry.reloading = reloading
         entry.since = self._clock()
 
     def changed(self, entry: WindowEntry, *, paused: bool, trusted: bool, folders: list[Folder]) -> None:
@@ -158,9 +188,10 @@ class Registry:
         entry.seen = self._wall()
         entry.silent = False
 
-    def remove(self, entry: WindowEntry, why: str) -> None:
+    def remove(self, entry: WindowEntry, why: str, *, may_return: bool = False) -> None:
         if self._entries.pop(entry.id, None) is not None:
-            self._gone[entry.id] = why
+            until = self._clock() + self._reload_seconds
+            self._gone[entry.id] = GoneWindow(why, entry.digest, until) if may_return else GoneWindow(why)
             for oldest in list(self._gone)[:-MOST_GONE]:
                 del self._gone[oldest]
 
@@ -173,8 +204,9 @@ class Registry:
         for entry in self._entries.values():
             entry.since, entry.heard = entry.since + late, entry.heard + late
             entry.silent = entry.connected and now > self._silent_from(entry)
-            if not entry.connected and now > entry.since + self.grace_seconds:
-                limit = f"within {self.grace_seconds:g} s"
+            wait = self._reload_seconds if entry.reloading else self.grace_seconds
+            if not entry.connected and now > entry.since + wait:
+                limit = f"within {wait:g} s"
                 why = f"went away and did not come back {limit}" if entry.met else f"did not connect {limit}"
                 found.append((entry, f"It {why}."))
             elif entry.connected and now > self._silent_from(entry) + 2 * self.grace_seconds:
@@ -191,9 +223,9 @@ class Registry:
         """
         entry = self._entries.get(window_id)
         if entry is None:
-            why = self._gone.get(window_id)
-            if why is not None:
-                raise NoSuchWindow(f"The VS Code window {window_id!r} is gone. {why}")
+            gone = self._gone.get(window_id)
+            if gone is not None:
+                raise NoSuchWindow(f"The VS Code window {window_id!r} is gone. {gone.why}")
             raise NoSuchWindow(
                 f"No VS Code window has the id {window_id!r}. GET /api/vscode/discover lists those there are,"
                 " and in VS Code the command 'Glovebox: Connect' connects one."
@@ -207,7 +239,7 @@ class Registry:
             NoSuchWindow: it does not, or there is none.
         """
         entry = self.find(window_id)
-        if not self._proves(entry, secret):
+        if not self._proves(entry.digest, secret):
             raise NoSuchWindow(f"No VS Code window has the id {window_id!r} and this secret. Register again.")
         return entry
 
@@ -216,7 +248,7 @@ class Registry:
 
     def status(self, entry: WindowEntry) -> WindowStatus:
         if not entry.connected:
-            return "away" if entry.met else "waiting"
+            return "reloading" if entry.reloading else "away" if entry.met else "waiting"
         if entry.silent:
             return "unresponsive"
         return "paused" if entry.paused else "connected"
@@ -228,6 +260,7 @@ class Registry:
             extension_version=said.extension_version, capabilities=said.capabilities, trusted=said.trusted,
             app=said.app, remote=said.remote, pid=said.pid, status=self.status(entry),
             registered=entry.registered, seen=entry.seen, path=f"{WINDOWS}/{entry.id}",
+            agent=entry.agent, stay=entry.stay,
         )  # fmt: skip
 
     # Over a restart.
@@ -248,5 +281,5 @@ class Registry:
     def _digest(self, secret: str) -> str:
         return hmac.new(self._key, secret.encode("utf-8", "replace"), hashlib.sha256).hexdigest()
 
-    def _proves(self, entry: WindowEntry, secret: str) -> bool:
-        return hmac.compare_digest(entry.digest, self._digest(secret))
+    def _proves(self, digest: str, secret: str) -> bool:
+        return hmac.compare_digest(digest, self._digest(secret))

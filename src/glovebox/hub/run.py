@@ -163,8 +163,7 @@ class Sockets:
     async def _leaving(self, sid: str, data: Any = None, *more: Any) -> bool:
         window = self._window(sid)
         if window is not None:
-            leaving = _understood(data, Leaving)
-            self._windows.leave(window, leaving.reason if leaving else "")
+            self._windows.leave(window, _understood(data, Leaving) or Leaving(reason=""))
         return True
 
     def _window(self, sid: str) -> OpenWindow | None:
@@ -208,6 +207,7 @@ async def serve(settings: HubSettings, state: StateDir, announce: Announce) -> N
         key=key,
         heartbeat=settings.heartbeat,
         grace=settings.grace,
+        reload=settings.reload,
         clock=time.monotonic,
         wall=time.time,
     )
@@ -238,7 +238,8 @@ async def serve(settings: HubSettings, state: StateDir, announce: Announce) -> N
 
 @contextlib.asynccontextmanager
 async def _looked_after(windows: Windows, settings: HubSettings) -> AsyncIterator[None]:
-    interval = max(OFTEN, min(SELDOM, settings.heartbeat / 4, settings.grace / 4))
+    shortest = min(settings.heartbeat, settings.grace, settings.reload)
+    interval = max(OFTEN, min(SELDOM, shortest / 4))
     looking = asyncio.create_task(windows.look_after(interval))
     try:
         yield

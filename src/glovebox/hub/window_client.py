@@ -35,8 +35,13 @@ class Hands(Protocol):
         *,
         limit: float | None = LIMIT,
         printed: Callable[[str], None] | None = None,
+        waiting: Callable[[str], None] | None = None,
     ) -> AnswerT:
         """What an order came to; `printed` is called with its output. Cancelling it cancels the order.
+
+        While the window's user is asked whether it may be carried out, the time limit does not run. `waiting`
+        is called with the question, and with an empty text after the decision; by default it is an event of
+        the action.
 
         Raises:
             Refused: the window says no.

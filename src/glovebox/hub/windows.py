@@ -15,6 +15,7 @@ from msgspec import structs
 from starlette.types import ASGIApp
 
 from glovebox.box.box import Box
+from glovebox.box.plugin import Context
 from glovebox.box.startup import Startup
 from glovebox.box.threads import Threads
 from glovebox.errors import WindowError, WindowLeft, WindowLost
@@ -22,10 +23,20 @@ from glovebox.http.requests import InvalidParameter
 from glovebox.hub.link import Peer, WindowLink
 from glovebox.hub.registry import Registry, WindowEntry
 from glovebox.hub.state import StateDir
+from glovebox.hub.stays import Stay
 from glovebox.hub.window.plugin import WindowPlugin
 from glovebox.hub.window_client import Hands
 from glovebox.protocol.base import Message
-from glovebox.protocol.window import Changed, Folder, Heartbeat, Hello, Registered, Registration, Window
+from glovebox.protocol.window import (
+    Changed,
+    Folder,
+    Heartbeat,
+    Hello,
+    Leaving,
+    Registered,
+    Registration,
+    Window,
+)
 from glovebox.server.app import create_app
 from glovebox.settings import Settings
 
@@ -59,6 +70,7 @@ class OpenWindow:
         self.link = WindowLink(lambda: registry.window(entry))
         self.box = WindowBox(self.link, lambda: settings(registry.window(entry)), turns)
         self.peer: Peer | None = None
+        self.stay: Stay | None = None
         #: The last state that was logged.
         self.logged = ""
 
@@ -98,6 +110,7 @@ class Windows:
         if window is None:
             window = self._open[entry.id] = self._new(entry)
         elif window.peer is not None:
+            log.warning("Window %s, which was %s, is taken over by a new registration", window, window.logged)
             self._background(window.peer.close())
             self._detach(window)
         log.info("Window %s has registered", window)
@@ -128,6 +141,17 @@ class Windows:
         self._remove(self._registry.proven(window_id, secret), WindowLeft, "Its user has disconnected it.")
         await self._save()
 
+    def find(self, window_id: str) -> OpenWindow:
+        """A window.
+
+        Raises:
+            NoSuchWindow: there is none.
+        """
+        return self._open[self._registry.find(window_id).id]
+
+    def described(self, window: OpenWindow) -> Window:
+        return self._registry.window(window.entry)
+
     def listed(self) -> list[Window]:
         """All windows, the oldest first."""
         return [self._registry.window(entry) for entry in self._registry.entries()]
@@ -138,7 +162,7 @@ class Windows:
         Raises:
             NoSuchWindow: there is none.
         """
-        return await self._open[self._registry.find(window_id).id].box.app()
+        return await self.find(window_id).box.app()
 
     def stats(self) -> HubStats:
         by_status: dict[str, int] = {}
@@ -173,6 +197,8 @@ class Windows:
     async def hello(self, window: OpenWindow, hello: Hello) -> None:
         await self.changed(window, Changed(paused=hello.paused, trusted=hello.trusted, folders=hello.folders))
         await window.link.hello(hello.orders)
+        if window.stay is not None:  # a window that was reloaded has forgotten it
+            self._background(window.stay.renew(window.link))
 
     async def changed(self, window: OpenWindow, now: Changed) -> None:
         """Something about the window is different.
@@ -187,10 +213,15 @@ class Windows:
         if before != window.entry.registration:
             self._background(self._save())
 
-    def leave(self, window: OpenWindow, reason: str) -> None:
-        said = reason.strip() or "Its user has disconnected it."
-        self._remove(window.entry, WindowLeft, said)
-        self._background(self._save())
+    def leave(self, window: OpenWindow, leaving: Leaving) -> None:
+        """A window ends its connection: for good, or until it is loaded again."""
+        if leaving.returns:
+            window.link.fail_taken("The VS Code window was reloaded or closed")
+            self._detach(window, reloading=True)
+        else:
+            said = leaving.reason.strip() or "Its user has disconnected it."
+            self._remove(window.entry, WindowLeft, said)
+            self._background(self._save())
 
     def disconnected(self, window: OpenWindow, peer: Peer) -> None:
         if window.peer is peer and self._open.get(window.entry.id) is window:
@@ -222,15 +253,15 @@ class Windows:
     def _new(self, entry: WindowEntry) -> OpenWindow:
         return OpenWindow(entry, self._registry, self._settings, self._turns)
 
-    def _detach(self, window: OpenWindow) -> None:
+    def _detach(self, window: OpenWindow, *, reloading: bool = False) -> None:
         window.peer = None
         window.link.disconnected()
-        self._registry.disconnected(window.entry)
+        self._registry.disconnected(window.entry, reloading=reloading)
         self._log_state(window)
 
     def _remove(self, entry: WindowEntry, kind: type[WindowError], why: str) -> None:
         window = self._open.pop(entry.id)
-        self._registry.remove(entry, why)
+        self._registry.remove(entry, why, may_return=kind is WindowLost and entry.met)
         window.link.end(kind, f"The VS Code window {entry.registration.name!r} is gone. {why}")
         self._given_before += window.link.given
         self._failed_before += window.link.failed + window.link.outstanding
@@ -326,6 +357,17 @@ class WindowBox:
         self._settings = settings
         self._turns = turns
         self._opening: asyncio.Task[tuple[Box, ASGIApp]] | None = None
+        self._plugin: WindowPlugin | None = None
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether an action is under way."""
+        return self._plugin is not None and bool(self._plugin.active.count)
+
+    async def end_sessions(self) -> None:
+        """Forget the sessions; the window closes their terminals."""
+        if self._plugin is not None:
+            await self._plugin.terminal.end_all()
 
     async def app(self) -> ASGIApp:
         failed = self._opening is not None and self._opening.done() and self._opening.exception() is not None
@@ -349,9 +391,13 @@ class WindowBox:
         box = Box(
             self._settings(),
             startup,
-            only={"window": lambda context: WindowPlugin(context, self._hands)},
+            only={"window": self._make_plugin},
         )
         await box.__aenter__()
         startup.ready()
         box.begin()
         return box, create_app(box)
+
+    def _make_plugin(self, context: Context) -> WindowPlugin:
+        self._plugin = WindowPlugin(context, self._hands)
+        return self._plugin

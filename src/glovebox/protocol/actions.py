@@ -65,7 +65,7 @@ class IPythonRunCellAction(Action[IPythonRunCellObservation]):
 
     action: ClassVar[str] = "run_ipython"
     message_template: ClassVar[str] = "Running Python code interactively: {0.code}"
-    extensions: ClassVar[tuple[str, ...]] = ("kernel",)
+    extensions: ClassVar[tuple[str, ...]] = ("kernel", "cwd")
     code: str
     thought: Unchecked = ""
     include_extra: bool = True
@@ -74,6 +74,8 @@ class IPythonRunCellAction(Action[IPythonRunCellObservation]):
     kernel_init_code: Unchecked = ""
     #: Which kernel; one that does not exist is started.
     kernel: str = "main"
+    #: The directory that the kernel follows; by default that of the main shell.
+    cwd: str = ""
 
 
 class BrowseURLAction(Action[BrowserOutputObservation | FileDownloadObservation]):

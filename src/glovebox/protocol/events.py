@@ -74,6 +74,13 @@ class ActionState(Event):
     command: CommandInfo
 
 
+class ActionWaiting(Event):
+    """An action waits until the user of its VS Code window has decided; an empty question: the user has."""
+
+    event: ClassVar[str] = "waiting"
+    question: str
+
+
 class CellState(Event):
     """What a cell does now: waiting, running, ended."""
 

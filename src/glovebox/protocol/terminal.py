@@ -7,7 +7,10 @@ from typing import ClassVar, Literal
 from glovebox.protocol.base import Action, Message, Observation
 
 #: What a command does: it has `ended`, or one of the others while it runs.
-StateName = Literal["running", "waiting_for_input", "pager", "editor", "stopped", "background", "ended"]
+StateName = Literal[
+    "running", "waiting_for_input", "waiting_for_approval", "pager", "editor", "stopped", "background",
+    "ended",
+]  # fmt: skip
 
 
 class Limits(Message):
@@ -40,7 +43,7 @@ class CommandInfo(Message):
     #: Who entered it: an `agent` with an action, or a `person` at an attached terminal.
     by: Literal["agent", "person"]
     state: StateName
-    #: What it waits for an answer to, when it waits for input.
+    #: What it waits for an answer to, when it waits for input; what the user is asked, when for approval.
     prompt: str = ""
     #: Input is not shown: it most likely asks for a password.
     echo_off: bool = False

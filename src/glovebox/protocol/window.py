@@ -16,11 +16,29 @@ from glovebox.protocol.base import Message
 
 #: `waiting`: it registered and has not connected yet. `unresponsive`: it is connected, but its main thread
 #: does not answer. `paused`: its user has paused it. `away`: the connection broke, and may come back.
-WindowStatus = Literal["waiting", "connected", "unresponsive", "paused", "away"]
+#: `reloading`: it said that it closes, and may come back.
+WindowStatus = Literal["waiting", "connected", "unresponsive", "paused", "away", "reloading"]
 Kind = Literal["file", "directory", "other"]
 
 #: The largest piece of a file that goes in one message.
 PIECE = 1 << 20
+
+#: Actions that the companion box carries out, and the path that they are posted to.
+COMPANION_ACTIONS = ("run_ipython", "browse", "browse_interactive", "call_tool_mcp")
+ACTIONS_PATH = "/execute_action_stream"
+#: What else may be forwarded to the companion box: nothing of its shell, processes and files.
+FORWARDED_PATHS = (
+    ("GET", "/kernels"), ("POST", "/kernels"), ("GET", "/kernels/{name}"), ("DELETE", "/kernels/{name}"),
+    ("POST", "/kernels/{name}/interrupt"), ("POST", "/kernels/{name}/restart"),
+    ("GET", "/kernels/{name}/cells/{id}"), ("GET", "/kernelspecs"),
+    ("GET", "/browser"), ("GET", "/browser/screenshot"), ("GET", "/browser/screencast"),
+    ("POST", "/update_mcp_server"), ("GET", "/mcp/servers"), ("PUT", "/mcp/servers"),
+    ("GET", "/mcp/servers/{name}"), ("POST", "/mcp/servers/{name}/restart"),
+    ("GET", "/mcp/servers/{name}/log"), ("PUT", "/mcp/profiles/{name}"), ("DELETE", "/mcp/profiles"),
+    ("GET", "/sse"), ("POST", "/messages/"), ("GET", "/mcp/sse"), ("POST", "/mcp/messages/"),
+    ("GET", "/mcp"), ("POST", "/mcp"), ("DELETE", "/mcp"),
+    ("GET", "/metrics"), ("GET", "/metrics/system"),
+)  # fmt: skip
 
 
 # Registration, over HTTP.
@@ -92,6 +110,43 @@ class Window(Message):
     seen: float
     #: The path below the hub's address under which it is a box.
     path: str
+    #: The agent that works in it, and the name of its stay; empty if none has announced itself.
+    agent: str = ""
+    stay: str = ""
+
+
+# An agent's stay in a window, over HTTP.
+
+
+class Arrival(Message):
+    """An agent announces that it is going to work in a window."""
+
+    #: Names the stay; made up by the agent. The same again goes on with it.
+    stay: str
+    #: The ids of the windows that fit.
+    windows: list[str]
+    #: The name that users see, such as "OpenHands". Without one it shares the shells of whoever is there.
+    agent: str = ""
+    #: Ask in every window for permission; the first that allows it is taken. Needed for more than one window.
+    ask: bool = False
+    #: How long users have to answer.
+    seconds: float = 120.0
+    #: Variables of its terminals.
+    env: dict[str, str] = {}
+
+
+class Arrived(Message):
+    """An agent may work in a window."""
+
+    window: Window
+    #: Whether its shells are new and have its variables. If not, it shares those of an agent that is there.
+    fresh: bool
+
+
+class Departure(Message):
+    """An agent has finished."""
+
+    stay: str
 
 
 # On the socket: the window's state.
@@ -215,8 +270,18 @@ class Forwarded(Answer, tag="forwarded"):
 
     status: int
     headers: dict[str, str]
-    #: Empty if it was reported as output.
+    #: All of it, or its beginning.
     body: bytes = b""
+    #: What the rest is fetched by; empty if there is none.
+    stream: str = ""
+
+
+class BodyPiece(Answer, tag="body_piece"):
+    """A piece of a response's body."""
+
+    data: bytes
+    #: There is nothing after it.
+    last: bool
 
 
 class Order(Message, tag_field="kind"):
@@ -367,20 +432,28 @@ class Delete(Order, tag="delete"):
 
 
 class Arrive(Order, tag="arrive"):
-    """An agent begins to work in the window."""
+    """An agent begins to work in the window: close the terminals of the one before. The same stay goes on."""
 
     #: The name that the user sees, such as "OpenHands".
     agent: str
+    stay: str
     #: Ask the user for permission first; a refusal has the code `denied`.
     ask: bool = False
+    #: Variables of the terminals that are opened during the stay.
+    env: dict[str, str] = {}
 
 
 class Depart(Order, tag="depart"):
-    """The agent's work has ended: close its terminals, and stop its companion box."""
+    """The agent's work has ended: close its terminals, and stop its companion box. Another stay goes on."""
+
+    stay: str
 
 
 class Forward(Order, tag="forward"):
-    """Send an HTTP request to the companion box, which the window starts on first need."""
+    """Send an HTTP request to the companion box, which the window starts on first need.
+
+    The window refuses what is not in `FORWARDED_PATHS` and `COMPANION_ACTIONS`.
+    """
 
     answer: ClassVar[type[Answer]] = Forwarded
     method: str
@@ -388,15 +461,24 @@ class Forward(Order, tag="forward"):
     path: str
     headers: dict[str, str] = {}
     body: bytes = b""
-    #: Report the body of the response as output while it comes, as for server-sent events.
-    stream: bool = False
+
+
+class FetchBody(Order, tag="fetch_body"):
+    """Wait for the next piece of a response's body. Cancelling it ends the request."""
+
+    answer: ClassVar[type[Answer]] = BodyPiece
+    stream: str
+    #: End the request instead.
+    close: bool = False
 
 
 AnyOrder = (
     Run | RunApart | Input | EndSession | Stat | Read | Write | Put | Land | Drop | List | Glob | Grep
-    | MakeDirectory | Move | Delete | Arrive | Depart | Forward
+    | MakeDirectory | Move | Delete | Arrive | Depart | Forward | FetchBody
 )  # fmt: skip
-AnyAnswer = Done | RunEnded | PathInfo | Content | Written | Entries | Found | Lines | Forwarded
+AnyAnswer = (
+    Done | RunEnded | PathInfo | Content | Written | Entries | Found | Lines | Forwarded | BodyPiece
+)  # fmt: skip
 
 
 class Ordered(Message):
@@ -429,6 +511,8 @@ class ActionReport(Message):
     seconds: float = 0.0
     #: Why it failed.
     message: str = ""
+    #: What an action of the companion box came to, or the end of it; the window sees other output itself.
+    output: str = ""
 
 
 class Telling(Message, tag_field="kind"):
@@ -461,7 +545,7 @@ class Succeeded(Telling, tag="succeeded"):
 FailureCode = Literal[
     "not_found", "is_directory", "not_directory", "exists", "not_empty", "outside_workspace", "no_folder",
     "untrusted", "unsaved_changes", "changed_meanwhile", "not_saved", "busy", "no_session", "bad_pattern",
-    "paused", "disconnected", "denied", "no_companion", "unsupported", "failed",
+    "paused", "disconnected", "denied", "undecided", "no_companion", "unsupported", "failed",
 ]  # fmt: skip
 
 
@@ -476,6 +560,9 @@ Told = Printed | Waiting | Succeeded | Failed
 
 
 class Leaving(Message):
-    """The user ends the connection (event `leaving`)."""
+    """The window ends the connection (event `leaving`)."""
 
     reason: str
+    #: False if its user has disconnected it. True if it closes: when it is reloaded, it comes back with its
+    #: secret, and VS Code does not say whether that is so.
+    returns: bool = False

@@ -15,6 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from glovebox.box.box import Box
 from glovebox.box.plugins import Plugins
+from glovebox.box.services import Activity
 from glovebox.box.startup import StartupReport
 from glovebox.http.endpoints import INVALID, Endpoint, Handle, Parameter, Reply, Socket
 from glovebox.http.requests import HANDLERS, limited
@@ -61,7 +62,7 @@ def create_app(box: Box, logins: Logins | None = None) -> ASGIApp:
         )
     )
     application = Starlette(
-        routes=list(map(_route, endpoints)),
+        routes=[_route(endpoint, box.services.activity) for endpoint in endpoints],
         middleware=middleware,
         exception_handlers=HANDLERS,
     )
@@ -79,6 +80,21 @@ class EndpointApp:
         await response(scope, receive, send)
 
 
+class ActiveApp:
+    """An application whose requests are activity when they begin and when they end."""
+
+    def __init__(self, app: ASGIApp, activity: Activity) -> None:
+        self._app = app
+        self._activity = activity
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self._activity.touch()
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            self._activity.touch()
+
+
 def _bounded(endpoint: Endpoint | Socket, most_bytes: int) -> Endpoint | Socket:
     """The endpoint with a limit for its body, unless it has one of its own, or no body."""
     if isinstance(endpoint, Socket) or endpoint.method in ("GET", "HEAD") or endpoint.streamed:
@@ -86,11 +102,15 @@ def _bounded(endpoint: Endpoint | Socket, most_bytes: int) -> Endpoint | Socket:
     return msgspec.structs.replace(endpoint, handle=limited(endpoint.handle, most_bytes))
 
 
-def _route(endpoint: Endpoint | Socket) -> Route | WebSocketRoute:
+def _route(endpoint: Endpoint | Socket, activity: Activity) -> Route | WebSocketRoute:
+    route: Route | WebSocketRoute
     if isinstance(endpoint, Socket):
-        return WebSocketRoute(endpoint.path, endpoint.handle)
-    route = Route(endpoint.path, EndpointApp(endpoint.handle), methods=[endpoint.method])
-    route.methods = {endpoint.method}  # Starlette adds HEAD to GET; the contract answers 405
+        route = WebSocketRoute(endpoint.path, endpoint.handle)
+    else:
+        route = Route(endpoint.path, EndpointApp(endpoint.handle), methods=[endpoint.method])
+        route.methods = {endpoint.method}  # Starlette adds HEAD to GET; the contract answers 405
+    if endpoint.active:
+        route.app = ActiveApp(route.app, activity)
     return route
 
 

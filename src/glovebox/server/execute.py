@@ -16,7 +16,7 @@ from starlette.responses import Response
 
 from glovebox.box.box import Box
 from glovebox.box.executor import Call
-from glovebox.errors import GloveboxError, Interrupted, KeyReused, RequestError, TooDeep
+from glovebox.errors import GloveboxError, Interrupted, KeyReused, RequestError, TooDeep, WindowError
 from glovebox.http.requests import check_depth, decode_json
 from glovebox.http.responses import (
     ERROR_HEADER,
@@ -30,6 +30,7 @@ from glovebox.http.responses import (
 from glovebox.json_codec import json_decoder
 from glovebox.protocol.base import Action, Message
 from glovebox.protocol.notebook import CellInfo
+from glovebox.protocol.observations import ErrorObservation
 from glovebox.protocol.openhands import Refusal, encode_observation
 from glovebox.protocol.terminal import CommandInfo
 from glovebox.server.replays import ActionAnswer, KeyedAction, Replays
@@ -142,6 +143,8 @@ class Executions:
         status, code = 200, ""
         try:
             body = to_json(await self._observe(envelope, running, call))
+        except WindowError as error:  # no defect of the box: an agent reads it and goes on
+            body = to_json(encode_observation(ErrorObservation(content=str(error), error_id=error.code)))
         except GloveboxError as error:
             status, code = 500, error.code
             body = to_json(ErrorBody(detail=f"Internal server error: {error}"))

@@ -73,7 +73,7 @@ class Settings:
     session_api_key: str = setting(
         "", flag="--session-api-key-file", variable="SESSION_API_KEY", metavar="FILE", secret=True,
         help="The key every request has to show. The variable holds the key, the flag names a file that"
-        " holds it (a key on a command line could be read by others).",
+        " holds it (a key on a command line could be read by others), or is - for a line of standard input.",
     )  # fmt: skip
     working_dir: str = setting(
         ".", metavar="DIR",

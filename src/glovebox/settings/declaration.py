@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -210,16 +211,27 @@ def _parsed(option: Option, origin: str, text: str) -> Any:
 
 
 def read_secret(option: Option, path: str) -> str:
-    """What a file holds that a flag names.
+    """What a file holds that a flag names; with `-`, the first line of standard input.
 
     Raises:
         SettingsError: it cannot be read, or holds nothing.
     """
     try:
-        with open(path, encoding="utf-8") as file:
-            secret = file.read().strip()
+        if path == "-":
+            secret = _first_line(0).decode().strip()
+        else:
+            with open(path, encoding="utf-8") as file:
+                secret = file.read().strip()
     except (OSError, UnicodeDecodeError) as error:
         raise SettingsError(f"{option.flag}: cannot read {path}: {error}") from error
     if not secret:
         raise SettingsError(f"{option.flag}: {path} is empty")
     return secret
+
+
+def _first_line(descriptor: int) -> bytes:
+    """A line, byte by byte: what follows it stays to be read."""
+    line = b""
+    while (byte := os.read(descriptor, 1)) not in (b"", b"\n"):
+        line += byte
+    return line

@@ -69,6 +69,12 @@ class HubSettings:
         parse=parse_duration,
         metavar="SECONDS",
     )
+    reload: float = setting(
+        120.0,
+        "How long a window that said that it reloads is waited for.",
+        parse=parse_duration,
+        metavar="SECONDS",
+    )
     state_dir: str = setting(
         "", metavar="DIR",
         help="Where the hub keeps its key, its address and the windows it knows. Default: glovebox/hub in"

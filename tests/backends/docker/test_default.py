@@ -47,7 +47,7 @@ async def test_an_engine_that_has_no_image_and_gets_none_leaves_it_to_bubblewrap
         assert runtime.workspace == "/workspace"
         [line] = [text for level, _, text in told if level == "warning"]
         assert line.startswith(f"The image {PLAIN_IMAGE} is not here and cannot be pulled: ")
-        assert "so bubblewrap isolates the box" in line
+        assert ": bubblewrap isolates the box" in line
 
 
 async def test_an_engine_with_our_image_has_the_box(

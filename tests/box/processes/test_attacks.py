@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -51,6 +52,30 @@ def test_programs_are_the_sandbox_users(box: RunningBox) -> None:
     assert (user, done["process"]["user"]) == ("nobody", "nobody")
     assert "0" not in groups.split()
     assert capabilities.split()[1] == "0" * 16
+
+
+def test_a_program_keeps_nothing_of_root(box: RunningBox) -> None:
+    done = run(
+        box, "grep -e ^Uid -e ^Gid -e ^Groups -e ^Cap -e ^Seccomp: /proc/self/status; ls /proc/self/fd"
+    )
+    status = dict(line.split(":", 1) for line in done["stdout"].splitlines() if ":" in line)
+    assert set(status["Uid"].split()) == {str(pwd.getpwnam("nobody").pw_uid)}
+    assert set(status["Gid"].split()) | set(status["Groups"].split()) == {str(pwd.getpwnam("nobody").pw_gid)}
+    assert {status[name].strip() for name in ("CapInh", "CapPrm", "CapEff", "CapAmb")} == {"0" * 16}
+
+
+def test_a_program_begins_only_where_its_user_may_be(box: RunningBox, public: Path) -> None:
+    hidden, way = public / "hidden", public / "workspace" / "way"
+    (hidden / "open").mkdir(parents=True)
+    (hidden / "open").chmod(0o777)
+    hidden.chmod(0o700)
+    run(box, f"ln -s {hidden}/open way")
+    for path in (hidden / "open", hidden, way):
+        answer = box.client.post("/exec", json={"argv": ["pwd"], "cwd": str(path)})
+        assert (answer.status_code, "Permission denied" in answer.text) == (422, True), answer.text
+    hidden.chmod(0o711)
+    for path in (hidden / "open", way):
+        assert run(box, "pwd -P", cwd=str(path))["stdout"] == f"{hidden}/open\n"
 
 
 @pytest.mark.parametrize("key", ["", KEY])

@@ -106,6 +106,32 @@ def test_idleness_is_counted_from_the_end_of_the_last_action(box: RunningBox) ->
     assert last_asked > before + 0.4
 
 
+@pytest.mark.parametrize(
+    ("method", "path", "body", "counts"),
+    [
+        ("POST", "/exec", {"argv": ["sleep", "0.3"]}, True),
+        ("POST", "/processes", {"argv": ["true"]}, True),
+        ("GET", "/processes", None, True),
+        ("GET", "/files/stat?path=.", None, True),
+        ("GET", "/files/list?path=.", None, True),
+        ("GET", "/sessions", None, False),
+    ],
+)
+def test_requests_for_processes_and_files_are_activity(
+    box: RunningBox, method: str, path: str, body: object, counts: bool
+) -> None:
+    def last_used() -> float:
+        info = box.client.get("/server_info").json()
+        return float(info["uptime"] - info["idle_time"])
+
+    before = last_used()
+    assert box.client.request(method, path, json=body).status_code < 300
+    after = last_used()
+    assert after - before > 0.001 if counts else after == pytest.approx(before, abs=0.001)
+    if path == "/exec":
+        assert after > before + 0.2  # its end counts as well
+
+
 def test_a_stream_ends_with_the_box(tmp_path: Path) -> None:
     with running_box(tmp_path / "ws") as box, samples(box, interval=60) as told:
         next(told)

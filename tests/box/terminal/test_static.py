@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator
+from pathlib import Path
 
+import pytest
+
+from glovebox.linux import processes
 from glovebox.protocol.observations import ErrorObservation
-from tests.box.terminal.console import Console
+from glovebox.protocol.terminal import Limits
+from tests.box.terminal.console import Console, console
 from tests.support.waiting import LIMIT, until
 
 
@@ -78,3 +86,95 @@ async def test_others_do_not_wait_for_commands_that_come_later(shell: Console) -
 async def test_a_command_that_runs_on_does_not_keep_others_waiting(shell: Console) -> None:
     await shell.run("sleep 100", timeout=0.1)
     await asyncio.wait_for(shell.terminal.settled(), LIMIT)
+
+
+# After the first static command, the shell of the next is started ahead.
+
+#: What a shell knows about its start.
+_ABOUT = (
+    "declare -p PWD OLDPWD SECONDS SHLVL; set -o; shopt; trap -p; jobs; umask; ulimit -a; pwd -P; "
+    "compgen -v | grep -v -e gb -e BASH -e LINENO; compgen -A function | grep -v gb; alias; tty | wc -l; "
+    "cat /proc/$$/limits; grep -e ^SigBlk -e ^SigCgt -e ^Cap -e ^NoNewPrivs -e ^Groups /proc/$$/status; "
+    "ls /proc/$$/fd"
+)
+
+
+async def _waiting_shell(shell: Console) -> int:
+    """The process that waits for the next static command."""
+    holder = shell.terminal.holder_pid
+    assert holder is not None
+    main = int(await shell.output("echo $$"))
+    found: list[int] = []
+
+    def waits() -> bool:
+        found[:] = [pid for pid in processes.children(holder) if pid != main and _in_read(pid)]
+        return len(found) == 1
+
+    await until(waits, "a shell that was started ahead")
+    return found[0]
+
+
+def _in_read(pid: int) -> bool:
+    shell = processes.read(pid)
+    return shell is not None and shell.state == "S"
+
+
+@pytest.fixture
+async def ahead(tmp_path: Path) -> AsyncIterator[Console]:
+    async with console(tmp_path, OLDPWD="/usr") as started:
+        yield started
+
+
+@pytest.mark.parametrize("cwd", [None, "/", "/no/such", "/proc/self/root/usr", "relative"])
+async def test_a_shell_that_was_started_ahead_is_like_a_new_one(ahead: Console, cwd: str | None) -> None:
+    new = await ahead.output(_ABOUT, is_static=True, cwd=cwd)
+    await _waiting_shell(ahead)
+    await asyncio.sleep(1.1)  # which SECONDS must not count
+    assert await ahead.output(_ABOUT, is_static=True, cwd=cwd) == new
+
+
+async def test_the_name_of_the_directory_is_kept_if_it_was_inherited(tmp_path: Path) -> None:
+    (tmp_path / "named").symlink_to(tmp_path / "workspace")
+    async with console(tmp_path, PWD=str(tmp_path / "named")) as shell:
+        for _ in range(2):
+            assert await shell.output("pwd", is_static=True) == str(tmp_path / "named")
+            assert await shell.output("pwd", is_static=True, cwd="/") == "/"
+            await _waiting_shell(shell)
+
+
+async def test_a_shell_that_was_started_ahead_reads_the_startup_files_as_they_are_now(ahead: Console) -> None:
+    await ahead.run("true", is_static=True)
+    waiting = await _waiting_shell(ahead)
+    await ahead.run("echo 'FROM=$PWD; . ~/more' >~/.bashrc; echo 'alias hi=\"echo hello\"' >~/more")
+    await ahead.run('mv "$PWD" "$PWD.old"; mkdir "$PWD"')
+    answer = await ahead.run('hi; echo "$FROM"; echo $$; [ . -ef "$PWD" ] && echo same', is_static=True)
+    assert answer.content.splitlines() == ["hello", str(ahead.workspace), str(waiting), "same"]
+
+
+async def test_a_shell_that_was_started_ahead_is_used_once(ahead: Console) -> None:
+    await ahead.run("true", is_static=True)
+    waiting = await _waiting_shell(ahead)
+    pids = await asyncio.gather(*(ahead.output("echo $$; sleep 0.2", is_static=True) for _ in range(4)))
+    assert len(set(pids)) == 4
+    assert str(waiting) in pids
+
+
+async def test_a_shell_that_died_while_it_waited_is_not_used(ahead: Console) -> None:
+    await ahead.run("true", is_static=True)
+    os.kill(await _waiting_shell(ahead), signal.SIGKILL)
+    assert await ahead.output("echo here", is_static=True) == "here"
+
+
+async def test_a_shell_that_waits_ends_with_the_terminal(tmp_path: Path) -> None:
+    async with console(tmp_path) as shell:
+        await shell.run("true", is_static=True)
+        waiting = await _waiting_shell(shell)
+    await until(lambda: not processes.read(waiting), "its end")
+
+
+async def test_limits_hold_in_a_shell_that_was_started_ahead(ahead: Console) -> None:
+    await ahead.run("true", is_static=True)
+    await _waiting_shell(ahead)
+    answer = await ahead.run("while :; do :; done", is_static=True, limits=Limits(cpu_seconds=0.2))
+    assert answer.metadata.exit_code != 0
+    assert "CPU" in answer.metadata.suffix

@@ -34,10 +34,14 @@ class DirectoryHands:
         self.acting = WindowHands(list(folders))
         self.orders: list[Order] = []
         self.shown: list[ActionReport] = []
+        self.agent = ""
         #: The ids of the actions that the orders belong to.
         self.actions: list[str] = []
         #: Called before an order is carried out; what it raises is what becomes of it.
         self.before: Callable[[Order], None] = lambda order: None
+        #: What the user is asked before a command is run, until the test says what the decision is.
+        self.question = ""
+        self.decision: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         #: What is told in place of an answer.
         self.after: Callable[[Answer], Answer] = lambda answer: answer
 
@@ -49,6 +53,7 @@ class DirectoryHands:
             id="w", name="project", folders=folders,
             vscode_version="1.100.0", extension_version="0.1.0", capabilities=[], trusted=True, app="",
             remote="", pid=0, status="connected", registered=0.0, seen=0.0, path="/vscode/windows/w",
+            agent=self.agent,
         )  # fmt: skip
 
     async def do(
@@ -58,12 +63,17 @@ class DirectoryHands:
         *,
         limit: float | None = LIMIT,
         printed: Callable[[str], None] | None = None,
+        waiting: Callable[[str], None] | None = None,
     ) -> AnswerT:
         """Carry out an order."""
         self.orders.append(order)
         call = current_call.get()
         self.actions.append(call.id if call else "")
         self.before(order)
+        if self.question and waiting is not None:
+            waiting(self.question)
+            await asyncio.shield(self.decision)
+            waiting("")
         loop = asyncio.get_running_loop()
 
         def tell(text: str) -> None:

@@ -24,7 +24,7 @@ from tests.support.waiting import LIMIT
 HEARTBEAT = 10.0
 GRACE = 60.0
 #: Options for tests that wait until a lost window is removed.
-SHORT_GRACE = ("--heartbeat", "4", "--grace", "10")
+SHORT_GRACE = ("--heartbeat", "4", "--grace", "10", "--reload", "20")
 
 
 class Hub:
@@ -87,10 +87,12 @@ class Hub:
         variables = {"GLOVEBOX_HUB_URL": self.url, "GLOVEBOX_HUB_KEY": self.key}
         return host.load({**self.environment(), **variables})
 
-    def request(self, method: str, path: str) -> httpx.Response:
+    def request(self, method: str, path: str, json: Any = None) -> httpx.Response:
         """Send a request with the key of the hub."""
         headers = {"X-Session-API-Key": self.key}
-        return httpx.request(method, f"{self.url}{path}", headers=headers, timeout=LIMIT, trust_env=False)
+        return httpx.request(
+            method, f"{self.url}{path}", headers=headers, json=json, timeout=4 * LIMIT, trust_env=False
+        )
 
     def windows(self, folder: Path | None = None) -> list[dict[str, Any]]:
         """The windows in the list of the hub: all, or those of a folder."""

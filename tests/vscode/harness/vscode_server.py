@@ -8,6 +8,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -21,9 +22,11 @@ TOKEN = "a-token-for-tests"
 BOUND = re.compile(r"Server bound to [^\s:]+:(\d+)")
 #: Settings of the machine that keep windows free of notifications and their text readable.
 SETTINGS: Mapping[str, Any] = {
+    "glovebox.approval": "allow",  # nobody is there to be asked
     "chat.disableAIFeatures": True,
     "extensions.autoCheckUpdates": False,
     "files.autoSave": "off",
+    "glovebox.command": str(Path(sys.executable).with_name("glovebox")),
     "git.openRepositoryInParentFolders": "never",
     "security.workspace.trust.untrustedFiles": "open",
     "telemetry.telemetryLevel": "off",
@@ -33,6 +36,7 @@ SETTINGS: Mapping[str, Any] = {
     "workbench.secondarySideBar.defaultVisibility": "hidden",
     "workbench.startupEditor": "none",
     "workbench.tips.enabled": False,
+    "workbench.welcomePage.walkthroughs.openOnInstall": False,
 }
 
 
@@ -52,6 +56,7 @@ def package_extension(target: Path, limit: float) -> Path:
     command = ["scripts/extension.sh", "package", str(target)]
     build = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=limit)
     assert build.returncode == 0, build.stdout + build.stderr
+    assert "WARNING" not in build.stdout + build.stderr
     return target
 
 

@@ -77,13 +77,9 @@ class WindowPage:
                 self._page.reload()
         self._page.locator(shows).first.wait_for(timeout=1000 * PATIENCE)
 
-    def trust(self) -> None:
-        """Trust the authors of the files in the folder."""
-        self.command("Workspaces: Manage Workspace Trust")
-        self._press_trust()
-
     @in_browser_thread
-    def _press_trust(self) -> None:
+    def press_trust(self) -> None:
+        """Trust the authors of the files in the folder, in the editor for that."""
         editor = self._page.locator(".workspace-trust-editor")
         editor.get_by_role("button", name="Trust", exact=True).click()
         editor.locator(".workspace-trust-trusted").first.wait_for()
@@ -115,7 +111,7 @@ class WindowPage:
     def open_file(self, name: str) -> None:
         """Open a file of the folder in an editor, with the focus."""
         self._pick("Control+p", str(self.folder / name), Path(name).name)
-        self._tab(Path(name).name).wait_for()
+        self._tab(Path(name).name).first.wait_for()
         self._page.locator(".editor-instance .monaco-editor.focused").first.wait_for()
 
     def _pick(self, key: str, typed: str, row: str) -> None:
@@ -192,6 +188,25 @@ class WindowPage:
         toast.get_by_role("button", name=button, exact=True).first.click()
 
     @in_browser_thread
+    def press_link(self, message: str, link: str) -> None:
+        """Press a link in the message of a notification."""
+        toast = self._page.locator(TOAST, has_text=message).first
+        toast.wait_for()
+        toast.locator(".notification-list-item-message a", has_text=link).first.click()
+
+    @in_browser_thread
+    def allow_tool(self, is_done: Callable[[], bool]) -> None:
+        """Confirm the dialog that VS Code shows before it calls a tool, unless the call is done without."""
+        allow = self._page.locator(".monaco-dialog-box").get_by_role("button", name="Yes")
+        deadline = time.monotonic() + PATIENCE
+        while not is_done() and time.monotonic() < deadline:
+            try:
+                allow.first.click(timeout=1000)
+                return
+            except Error:
+                continue
+
+    @in_browser_thread
     def tidy(self) -> None:
         """Close notifications and menus."""
         page = self._page
@@ -201,6 +216,56 @@ class WindowPage:
             if not close.count():
                 break
             close.first.click(force=True)
+
+    # The views of Glovebox.
+
+    def show_view(self) -> None:
+        """Open the side bar of Glovebox."""
+        if not self._has_view():
+            self.command("View: Show Glovebox")
+
+    @in_browser_thread
+    def _has_view(self) -> bool:
+        return self._page.locator(".composite.title", has_text="Glovebox").count() > 0
+
+    @in_browser_thread
+    def rows(self, view: str) -> list[str]:
+        """The accessible names of the visible rows of a view."""
+        found: list[str] = self._rows(view).evaluate_all(
+            "rows => rows.sort((a, b) => a.dataset.index - b.dataset.index).map(row => row.ariaLabel)"
+        )
+        return found
+
+    @in_browser_thread
+    def click_row(self, view: str, text: str) -> None:
+        """Click a row of a view."""
+        self._rows(view).filter(has_text=text).first.click()
+
+    @in_browser_thread
+    def press_in_row(self, view: str, text: str, button: str) -> None:
+        """Press a button of a row."""
+        row = self._rows(view).filter(has_text=text).first
+        row.hover()
+        row.get_by_role("button", name=button).first.click()
+
+    @in_browser_thread
+    def press_in_title(self, view: str, button: str) -> None:
+        """Press a button in the title of a view."""
+        pane = self._pane(view)
+        pane.hover()
+        pane.locator(".pane-header").get_by_role("button", name=button).first.click()
+
+    @in_browser_thread
+    def press_in_dialog(self, button: str) -> None:
+        """Press a button of a modal dialog."""
+        self._page.locator(".monaco-dialog-box").get_by_role("button", name=button, exact=True).click()
+
+    def _pane(self, view: str) -> Locator:
+        header = self._page.locator(f'.pane-header[aria-label^="{view}"]')
+        return self._page.locator(".pane", has=header)
+
+    def _rows(self, view: str) -> Locator:
+        return self._pane(view).locator(".monaco-list-row")
 
     # What the window shows.
 
@@ -251,6 +316,11 @@ class WindowPage:
             "where => !!document.activeElement && !!document.activeElement.closest(where)", selector
         )
         return found
+
+    @in_browser_thread
+    def has(self, selector: str) -> bool:
+        """Whether the window has an element."""
+        return self._page.locator(selector).count() > 0
 
     @in_browser_thread
     def text_of(self, selector: str) -> str:

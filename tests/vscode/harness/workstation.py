@@ -24,11 +24,11 @@ class Window(WindowPage):
         super().__init__(browser, folder)
         self.hub = hub
 
-    def connect(self) -> None:
-        """Connect as a user does, and wait until an agent can use the window."""
+    def connect(self, shows: str = "Glovebox: connected") -> None:
+        """Connect as a user does, and wait until the status bar shows it."""
         self.command("Glovebox: Connect")
         self.hub.wait_for(self.folder, "connected")
-        wait_until(lambda: "connected" in self.status(), what="the status bar")
+        wait_until(lambda: shows in self.status(), what=f"a status bar with {shows!r}")
 
     @contextlib.contextmanager
     def agent(self) -> Iterator[SyncRuntime]:

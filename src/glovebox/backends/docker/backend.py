@@ -55,7 +55,7 @@ from glovebox.settings.host import HostSettings
 
 log = logging.getLogger(__name__)
 
-#: Seconds for the first answer of an engine and of a registry if nobody has asked for containers.
+#: Seconds for the first answer of an engine and of a registry where containers are only the default.
 _PING_LIMIT = 1.0
 _REGISTRY_LIMIT = 5.0
 #: Seconds after the first start until the sweep, so that the new box is not delayed.

@@ -32,7 +32,7 @@ class ProcessBackend:
     """Starts `glovebox serve` for each box, and finds boxes by their directories."""
 
     def __init__(self, settings: HostSettings, why: str = "") -> None:
-        """`why` says why boxes are processes, if that was not asked for."""
+        """`why` says why boxes are processes where the caller has not chosen that."""
         self._settings = settings
         self._why = why
         self._records = BoxRecords(settings.state)
@@ -62,7 +62,7 @@ class ProcessBackend:
             await sandbox.start()
             warning = bubblewrap.SHARED if record.is_isolated else NOT_ISOLATED
             if self._why:
-                warning = f"{self._why}, so bubblewrap isolates the box. {warning}"
+                warning = f"{self._why}: {warning}"
             log.info("%s: %s", spec.name, warning)
             report.status(RuntimeStatus.STARTING_RUNTIME, warning, "warning")
             unfinished.pop_all()
@@ -94,7 +94,7 @@ class ProcessBackend:
         return [directory.name for directory in directories if await in_thread(_is_orphan, directory)]
 
     async def close(self) -> None:
-        """Wait for the sweep."""
+        """Wait until the sweep in the background has ended."""
         if self._sweeping:
             await asyncio.wait(self._sweeping)
 

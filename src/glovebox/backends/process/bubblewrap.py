@@ -20,11 +20,8 @@ _SYSTEM = ("bin", "etc", "gnu", "lib", "lib32", "lib64", "libx32", "nix", "opt",
 #: The capabilities of root in the box, for files and users of the box only.
 _CAPABILITIES = ("CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID")
 _RESOLVER = "/etc/resolv.conf"
-#: What an isolated box can still reach, for its user.
-SHARED = (
-    "An isolated box shares this machine's network: it reaches whatever listens here, also on loopback, and "
-    "whatever this machine reaches"
-)
+#: What an isolated box can still reach, for its user, and the page that says more.
+SHARED = "bubblewrap isolates the box, but not its network (docs/backends.md)"
 
 #: How to do without isolation.
 WITHOUT = (

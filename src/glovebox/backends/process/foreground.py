@@ -7,13 +7,17 @@ import pwd
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from glovebox.backends.process import bubblewrap
-from glovebox.backends.process.server_process import first_process, harmless_variables, without_secrets
+from glovebox.backends.process.server_process import (
+    first_process,
+    harmless_variables,
+    python_command,
+    without_secrets,
+)
 from glovebox.client.spec import BoxSpec, Mount, same_place
 from glovebox.errors import StartupError
 from glovebox.settings import Settings, as_flags
@@ -23,8 +27,10 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _KEY = "SESSION_API_KEY"
 
 
-def serve(settings: Settings, environment: Mapping[str, str]) -> int:
+def serve(settings: Settings, environment: Mapping[str, str], folders: Sequence[str] = ()) -> int:
     """Run `glovebox serve` with these settings in bubblewrap; its exit status.
+
+    It sees the `folders` too, at their own paths.
 
     Raises:
         StartupError: a directory cannot be made.
@@ -32,7 +38,7 @@ def serve(settings: Settings, environment: Mapping[str, str]) -> int:
     """
     directory = Path(tempfile.mkdtemp(prefix="glovebox-serve-"))
     try:
-        command = _command(settings, environment, directory)
+        command = _command(settings, environment, directory, folders)
         inherited = {**harmless_variables(environment), "HOME": _home()}
         if settings.session_api_key:
             inherited[_KEY] = settings.session_api_key
@@ -42,7 +48,9 @@ def serve(settings: Settings, environment: Mapping[str, str]) -> int:
         shutil.rmtree(directory, ignore_errors=True)
 
 
-def _command(settings: Settings, environment: Mapping[str, str], directory: Path) -> list[str]:
+def _command(
+    settings: Settings, environment: Mapping[str, str], directory: Path, folders: Sequence[str]
+) -> list[str]:
     state = os.path.abspath(settings.state_dir) if settings.state_dir else ""
     try:
         for path in filter(None, (settings.working_dir, state)):
@@ -54,10 +62,10 @@ def _command(settings: Settings, environment: Mapping[str, str], directory: Path
     flags = as_flags(settings, without={"port", "session_api_key", "working_dir", "state_dir"})
     flags += ["--working-dir", workspace, *(("--state-dir", state) if state else ())]
     return bubblewrap.wrap_command(
-        [sys.executable, "-m", "glovebox", "serve", str(settings.port), *flags],
+        [*python_command(environment), "serve", str(settings.port), *flags],
         BoxSpec(
             workspace_in_box=workspace,
-            volumes=(Mount(source=state, target=state),) if state else (),
+            volumes=tuple(Mount(source=path, target=path) for path in (*filter(None, [state]), *folders)),
         ),
         directory=directory,
         workspace=Path(settings.working_dir),

@@ -105,7 +105,7 @@ class BoxDirectory:
         return record
 
     def write(self, record: BoxRecord) -> None:
-        """Replace the record atomically."""
+        """Replace the record atomically: readers see the old one or the new one."""
         new = self.path / f"{_RECORD}.new"
         descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with open(descriptor, "wb") as file:

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from msgspec import structs
 
+import glovebox
 from glovebox.backends.process import bubblewrap
 from glovebox.backends.process.process_tree import MARK
 from glovebox.backends.process.records import BoxDirectory, BoxRecord, Known
@@ -127,10 +128,22 @@ def _vscode_server(record: BoxRecord, settings: HostSettings) -> str:
 def _command(record: BoxRecord, settings: HostSettings, own: tuple[str, ...], workspace: str) -> list[str]:
     spec = record.spec
     spec = structs.replace(spec, arguments=(*own, *spec.arguments))
-    program = [sys.executable, "-m", "glovebox"]
+    program = python_command(settings.environment)
     if not _is_installed():
         program = [f"{_bundle(settings)}/bin/glovebox"]
     return program + serve_arguments(spec, port=spec.port, host=spec.publish_address, workspace=workspace)
+
+
+def python_command(environment: Mapping[str, str]) -> list[str]:
+    """Python with this package, as a server is started.
+
+    What `PYTHONPATH` and `PYTHONHOME` name is for commands and may be another Python's, so the interpreter of
+    the server ignores them, unless this process itself was found by them.
+    """
+    place = os.path.dirname(os.path.dirname(glovebox.__file__))
+    named = map(os.path.abspath, environment.get("PYTHONPATH", "").split(os.pathsep))
+    is_needed = not sys.flags.ignore_environment and (place in named or bool(environment.get("PYTHONHOME")))
+    return [sys.executable, *(() if is_needed else ("-EP",)), "-m", "glovebox"]
 
 
 def _is_installed() -> bool:

@@ -188,7 +188,6 @@ class Browser:
         return [sys.executable, "-I", "-c", _RUN_MODULE, ":".join(sys.path), module]
 
     def _setup(self) -> Setup:
-        """Blocks."""
         settings = self._context.settings
         return Setup(
             socket="{directory}/s",

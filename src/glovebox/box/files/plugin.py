@@ -16,7 +16,7 @@ from glovebox.box.files.endpoints.request_paths import RequestPaths, default_hom
 from glovebox.box.files.endpoints.watch import watch_endpoint
 from glovebox.box.files.transfer.endpoints import transfer_endpoints
 from glovebox.box.plugin import Context, Plugin
-from glovebox.http.endpoints import Endpoint
+from glovebox.http.endpoints import Endpoint, all_active
 
 
 class FilesPlugin(Plugin):
@@ -52,13 +52,14 @@ class FilesPlugin(Plugin):
         workspace = RequestPaths(
             settings.working_dir, lambda: default_home(user, environment.get("HOME", "")), threads
         )
-        return [
-            *transfer_endpoints(settings, threads),
+        files = [
             *content_endpoints(workspace, self._files.locks, settings.max_upload_size),
             *path_endpoints(workspace, self._files),
             *archive_endpoints(workspace, settings.max_upload_size),
             watch_endpoint(workspace, self.context.closing),
         ]
+        # The contract counts actions only, not these transfers.
+        return [*transfer_endpoints(settings, threads), *all_active(files)]
 
     async def stop(self) -> None:
         """Remove the history of edits."""

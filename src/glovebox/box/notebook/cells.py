@@ -20,9 +20,11 @@ PIECE = 256_000
 class Cell:
     """A cell, from its acceptance on; it takes late output too."""
 
-    def __init__(self, call: Call, kernel: str, records: CellLogs) -> None:
+    def __init__(self, call: Call, kernel: str, records: CellLogs, cwd: str = "") -> None:
+        """`cwd`: the directory that the kernel follows, if it is not that of the main shell."""
         self.id = call.id
         self.kernel = kernel
+        self.cwd = cwd
         #: Notes about the kernel, shown below the output.
         self.notes: list[str] = []
         #: It was interrupted, by a caller or by its time limit.

@@ -85,6 +85,8 @@ class KernelEnvironment:
         """Its interpreter, for kernels with these variables. `!pip` and `!python` in a cell are its own."""
         path = variables.get("PATH", os.defpath)
         own = {"VIRTUAL_ENV": self.path, "PATH": f"{self.programs}{os.pathsep}{path}"}
+        if "PYTHONHOME" in variables:  # the place of another Python; an empty one counts as none
+            own["PYTHONHOME"] = ""
         return KernelPython([os.path.join(self.programs, "python"), _ISOLATED], own, self)
 
     def make(self) -> None:

@@ -137,7 +137,7 @@ class NamedKernel:
                 self._running = None
 
     async def _execute(self, cell: Cell, code: str, process: KernelProcess) -> None:
-        self._follow_shell(process)
+        self._follow_shell(process, cell.cwd or self._context.shell.cwd)
         self._requests += 1
         message_id = f"{cell.id}.{self._requests}"
         reply = process.execute(code, message_id)
@@ -158,9 +158,8 @@ class NamedKernel:
             self.life.take_note()
         _end(cell, answer)
 
-    def _follow_shell(self, process: KernelProcess) -> None:
+    def _follow_shell(self, process: KernelProcess, cwd: str) -> None:
         """Change to the directory of the shell if that has changed; a kernel may go elsewhere by itself."""
-        cwd = self._context.shell.cwd
         if process.is_python and cwd != self.life.synced:
             process.run_silently(f"import os; os.chdir({cwd!r})")
             self.life.synced = cwd

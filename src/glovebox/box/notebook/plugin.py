@@ -107,7 +107,7 @@ class Notebook:
         except UnicodeEncodeError as error:
             return ErrorObservation(content=f"The code is not valid Unicode: {error}")
         kernel = self._kernels.get(action.kernel) or await self._new(action.kernel)
-        cell = Cell(call, kernel.name, self._records)
+        cell = Cell(call, kernel.name, self._records, action.cwd)
         try:
             instead = await kernel.run(cell, action.code, action.timeout)
         finally:
@@ -120,7 +120,7 @@ class Notebook:
             content=content_of(
                 instead,
                 cell.notes,
-                self._box.shell.cwd,
+                action.cwd or self._box.shell.cwd,
                 kernel.info().interpreter,
                 extra=action.include_extra,
             ),

@@ -173,7 +173,7 @@ class SocketRequest(Message):
 
 
 class SocketNotice(Message):
-    """What a client of the WebSocket is told, besides the output that it gets as bytes."""
+    """A message to the client of a WebSocket, besides the output, which is sent as bytes."""
 
     type: Literal["started", "end", "refused", "gap"]
     process: ProcessInfo | None = None

@@ -8,7 +8,7 @@ from glovebox.box.plugin import Context, Plugin
 from glovebox.box.processes.endpoints import process_endpoints
 from glovebox.box.processes.journal import FILE, ProcessJournal
 from glovebox.box.processes.registry import ProcessRegistry
-from glovebox.http.endpoints import Endpoint, Socket
+from glovebox.http.endpoints import Endpoint, Socket, all_active
 from glovebox.protocol.events import ProcessFinished
 from glovebox.settings import current_user
 
@@ -44,8 +44,7 @@ class ProcessesPlugin(Plugin):
         await self.registry.close(keep_detached=self.context.settings.keep_sessions)
 
     def endpoints(self) -> Iterable[Endpoint | Socket]:
-        return process_endpoints(self.registry, self.context.closing)
+        return all_active(process_endpoints(self.registry, self.context.closing))
 
     def gauges(self) -> Mapping[str, float]:
-        """How many processes run."""
         return {"processes_running": self.registry.running}

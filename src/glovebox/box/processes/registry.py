@@ -52,7 +52,7 @@ class BoxProcess:
         self.program = program
         self._oom_before = oom
         self._oom = ""
-        #: Held while somebody writes to its standard input.
+        #: Held while a request writes to its standard input.
         self.writing = asyncio.Lock()
 
     @property

@@ -43,7 +43,7 @@ class SystemPlugin(Plugin):
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        self.stats = Stats()
+        self.stats = Stats(context.services.activity)
         self._since: Baseline | None = None
         self._monitor = MemoryMonitor(self.roots)
 

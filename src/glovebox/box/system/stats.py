@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from glovebox.box.executor import Call, Outcome
+from glovebox.box.services import Activity
 from glovebox.protocol.base import Action, Message
 
 if TYPE_CHECKING:
@@ -65,9 +66,9 @@ class Stats:
     began, so no sample has to wait.
     """
 
-    def __init__(self) -> None:
-        self.created = time.time()
-        self.last_action = self.created
+    def __init__(self, activity: Activity | None = None) -> None:
+        self._activity = activity or Activity()
+        self.created = self._activity.last
         self._process: psutil.Process | None = None
         #: When CPU was last measured, in seconds since 1970, the CPU time by then, and what it came to.
         self._measured = (0.0, 0.0, 0.0)
@@ -75,10 +76,10 @@ class Stats:
     # As an observer of actions: they count when they begin and when they end, so a long one is no idleness.
 
     def started(self, action: Action[Any], call: Call) -> None:
-        self.last_action = time.time()
+        self._activity.touch()
 
     def finished(self, outcome: Outcome) -> None:
-        self.last_action = time.time()
+        self._activity.touch()
 
     def look(self) -> ServerInfo:
         """Sample now. Blocks for the time of a few reads below /proc."""
@@ -98,7 +99,8 @@ class Stats:
                 disk=Disk(total=disk.total, used=disk.used, free=disk.free, percent=float(disk.percent)),
                 io=Io(read_bytes=usage.ru_inblock * _BLOCK, write_bytes=usage.ru_oublock * _BLOCK),
             )
-        return ServerInfo(uptime=now - self.created, idle_time=now - self.last_action, resources=resources)
+        idle = now - self._activity.last
+        return ServerInfo(uptime=now - self.created, idle_time=idle, resources=resources)
 
     def _cpu_percent(self, process: psutil.Process, now: float) -> float:
         """The share of one core. Two samples at the same time have the same."""

@@ -73,7 +73,7 @@ class RunningCommand:
     tail = b""
     #: Whether a program shows its own screen.
     alternate_screen = False
-    #: Whether it has asked for the cursor keys of the application mode.
+    #: Whether it has switched on the application mode of cursor keys.
     application_keys = False
     #: The action that waits for it now.
     follower: str | None = None
@@ -95,7 +95,7 @@ class RunningCommand:
     note = ""
     #: Output that no answer has reported yet.
     unreported: OutputBuffer | None = None
-    #: Where in its output, at its end, the shell tells of background jobs.
+    #: Where in its output, at its end, the shell reports background jobs.
     notices_at: int | None = None
     #: What background jobs had printed before it began.
     before: OutputBuffer | None = None
@@ -163,6 +163,11 @@ class RunningCommand:
         """Who entered it: an agent or a person."""
         return self._info.by
 
+    @property
+    def awaits_approval(self) -> bool:
+        """Whether a person is asked if it may be run; it has not started."""
+        return self._info.state == "waiting_for_approval"
+
     def info(self) -> CommandInfo:
         return msgspec.structs.replace(self._info, output_bytes=self.size)
 
@@ -171,19 +176,22 @@ class RunningCommand:
     ) -> WaitOutcome:
         """Wait until it ends, has printed nothing for `silence` seconds, or `timeout` seconds are over.
 
-        With `for_input` also until it waits for somebody.
+        With `for_input` also until it waits for input. While it awaits approval it is not silent.
         """
         begin = self._loop.time()
         late = _NEVER if timeout is None else begin + max(timeout, _LEAST_TIMEOUT)
         while not self.ended.done():
-            silent = _NEVER if silence is None else max(begin, self.last_output) + silence
+            allowed = not self.awaits_approval
+            silent = _NEVER
+            if silence is not None and allowed:
+                silent = max(begin, self.last_output) + silence
             now, wake = self._loop.time(), min(silent, late)
             if now >= wake:
                 return WaitOutcome.SILENT if silent <= late else WaitOutcome.LATE
             events: list[asyncio.Future[Any]] = [self.ended]
-            if for_input:
-                if self._info.state in _WAITING:
-                    return WaitOutcome.WAITING
+            if for_input and self._info.state in _WAITING:
+                return WaitOutcome.WAITING
+            if for_input or not allowed:
                 self._state_change = self._state_change or self._loop.create_future()
                 events.append(self._state_change)
             limit = None if wake == _NEVER else wake - now
@@ -208,7 +216,8 @@ class RunningCommand:
             await self._change()
         if self.finished or self.shell is None:
             raise CommandEnded(f"The command {self.id} has ended.")
-        self.update(state="running", prompt="", echo_off=False)
+        if not self.awaits_approval:
+            self.update(state="running", prompt="", echo_off=False)
         try:
             await self.shell.send(data, uuid.uuid4().hex)
         except ShellRefused as refused:

@@ -63,7 +63,7 @@ class ProgramFrames(Protocol):
         """The holder has said which programs it has."""
 
     def lost(self) -> None:
-        """The holder is gone."""
+        """The connection to the holder has ended."""
 
 
 class HeldChannel:
@@ -79,7 +79,8 @@ class HeldChannel:
         self.pid = 0
         #: How many inputs were sent so far.
         self.inputs = 0
-        #: The place in the log up to which the receiver got the output.
+        #: The place in the log where its output begins, and that up to which the receiver got it.
+        self.begin = position
         self.position = position
         self._holder = holder
         self._receiver = receiver
@@ -238,18 +239,17 @@ class HolderClient(asyncio.Protocol):
         connection = await self._threads.run(launch.connect, self._directory, self._lock)
         return await self._meet(connection) if connection else None
 
-    async def open(self, spec: ShellSpec, directory: str, scratch: str, receiver: Receiver) -> HeldChannel:
-        """Start a shell whose output goes to a log in `directory`, and whose files are in `scratch`.
+    async def open(self, spec: ShellSpec, files: LogFiles, scratch: str, receiver: Receiver) -> HeldChannel:
+        """Start a shell whose output goes to a log, and whose files are in `scratch`.
 
         Raises:
             OSError: it could not be started.
         """
         await self.ready()
         number = secrets.randbits(32)
-        files = await self._threads.run(LogFiles.find, directory)
         channel = HeldChannel(self, number, spec.name, receiver, files, files.end)
         self._channels[number] = channel
-        self.send(wire.OPEN, number, wire.pack_open(directory, scratch, spec))
+        self.send(wire.OPEN, number, wire.pack_open(files.directory, scratch, spec))
         try:
             await channel.opened
         except asyncio.CancelledError:

@@ -23,7 +23,7 @@ _NAMED = {
         for number, code in zip(range(5, 13), (15, 17, 18, 19, 20, 21, 23, 24), strict=True)
     },
 }
-#: These are sent in another way when a program has asked for it.
+#: These are sent differently in the application mode of cursor keys.
 _CURSOR = {"up": b"A", "down": b"B", "right": b"C", "left": b"D", "home": b"H", "end": b"F"}
 _SYNONYMS = {"return": "enter", "esc": "escape", "del": "delete", "pgup": "pageup", "pgdn": "pagedown"}
 

@@ -11,6 +11,8 @@ import time
 from collections.abc import Coroutine, Mapping
 from typing import Any
 
+import msgspec
+
 from glovebox.box.events import EventLog
 from glovebox.box.executor import Call, Handler
 from glovebox.box.services import Launched
@@ -23,16 +25,19 @@ from glovebox.box.terminal.holder.wire import ShellSpec
 from glovebox.box.terminal.holder_client import HeldChannel, HolderClient, Receiver
 from glovebox.box.terminal.inspection.limits import problem
 from glovebox.box.terminal.output.buffer import COLUMNS, ROWS
+from glovebox.box.terminal.output.log import LogFiles
 from glovebox.box.terminal.programs import ProgramClient
 from glovebox.box.terminal.services import HolderAccess, ProcessKeeper
 from glovebox.box.terminal.session import Session
 from glovebox.box.terminal.sessions import MAIN, STATIC, SessionTable, check_name
 from glovebox.box.terminal.shell.bash_shell import BashShell, check_size
+from glovebox.box.terminal.spare import SpareSession
 from glovebox.box.terminal.survival import journal, restore
 from glovebox.box.terminal.survival.journal import summarize
 from glovebox.box.terminal.survival.state_directory import StateDirectory
 from glovebox.box.threads import Threads
 from glovebox.errors import BadSession, SessionExists, StartupError
+from glovebox.linux.oom import OomWatch
 from glovebox.protocol.actions import CmdRunAction
 from glovebox.protocol.observations import CmdOutputObservation, ErrorObservation
 from glovebox.protocol.terminal import (
@@ -101,6 +106,8 @@ class Terminal(SessionTable[BashShell]):
         self._holder: HolderClient | None = None
         self._keeper: ProcessKeeper | None = None
         self._programs: ProgramClient | None = None
+        self._spare = SpareSession(self._start_ahead, self._discard)
+        self._oom = OomWatch()
         self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False
 
@@ -171,6 +178,7 @@ class Terminal(SessionTable[BashShell]):
         if self._closed:
             return
         self._closed = True
+        await self._spare.close()
         keep = self._keep and self._state is not None and self._state.persistent
         if not keep:
             sessions = [*self._static, *self._sessions.values()]
@@ -184,6 +192,7 @@ class Terminal(SessionTable[BashShell]):
                     await self._threads.run(self._state.forget, name)
                 await self._threads.run(self._state.forget_programs)
             await self._threads.run(self._state.close)
+        self._oom.close()
         self._threads.close()
 
     @property
@@ -242,17 +251,46 @@ class Terminal(SessionTable[BashShell]):
             self._later(session.journal.compact(summarize, self._threads))
 
     async def _run_static(self, action: CmdRunAction, call: Call) -> CmdOutputObservation | ErrorObservation:
-        name = f"{STATIC}{call.id[:24]}"
-        session = self._sessions.get(name)  # one that an earlier server had opened for the same action
-        if session is None:
-            session = await self._session(name, action.cwd or self._working_dir, static=True)
+        session = self._static_session(call) or await self._fresh_session(action.cwd or self._working_dir)
         self._static.add(session)
         try:
             return await session.run(action, call)
         finally:
             self._static.discard(session)
-            self._sessions.pop(name, None)
+            self._sessions.pop(session.name, None)
             self._later(session.close())  # the answer does not wait for the shell to go away
+            if self._kind == "pty":
+                self._spare.renew()
+
+    def _static_session(self, call: Call) -> BoxSession | None:
+        """The session that an earlier server had opened for the same action."""
+        known = self._commands.find(call.id)
+        if known is None or not known.session.startswith(STATIC):
+            return None
+        return self._sessions.get(known.session)
+
+    async def _fresh_session(self, cwd: str) -> BoxSession:
+        """A session for one static command, with a shell that was started ahead if there is one."""
+        # Links in /proc mean something else to each process, and bash does not find out where they lead.
+        usual = os.path.isabs(cwd) and not cwd.startswith("/proc/")
+        spare = await self._spare.take() if usual else None
+        if spare is None:
+            return await self._session(_static_name(), cwd, static=True)
+        spare.cwd = cwd
+        spare.journal.append(msgspec.structs.replace(spare.shell.opened, cwd=cwd, created=time.time()))
+        return spare
+
+    async def _start_ahead(self) -> BoxSession:
+        session = await self._session(_static_name(), self._working_dir, static=True)
+        await session.shell.start_ahead(self._working_dir, self._environment.get("PWD", ""))
+        return session
+
+    async def _discard(self, session: BoxSession) -> None:
+        """End a session that was never used."""
+        await session.shell.close()
+        session.journal.close()
+        assert self._state is not None
+        await self._threads.run(self._state.forget, session.name)
 
     # Sessions and commands.
 
@@ -340,6 +378,7 @@ class Terminal(SessionTable[BashShell]):
             events=self._events,
             journal=lines,
             columns=self._own_columns,
+            oom=self._oom,
         )
         session = self._make_session(
             opened.name, shell, cwd=opened.cwd, created=opened.created, journal=lines
@@ -348,7 +387,7 @@ class Terminal(SessionTable[BashShell]):
         return session
 
     async def _open_terminal(
-        self, shell: BashShell, *, rcfile: str, token: str, cwd: str, receiver: Receiver
+        self, shell: BashShell, *, files: LogFiles, rcfile: str, token: str, cwd: str, receiver: Receiver
     ) -> HeldChannel:
         assert self._account is not None
         assert self._holder is not None
@@ -367,7 +406,7 @@ class Terminal(SessionTable[BashShell]):
             token=token,
         )
         shell.attach = self._attach(name)
-        return await self._holder.open(spec, shell.log_directory, os.path.dirname(rcfile), receiver)
+        return await self._holder.open(spec, files, os.path.dirname(rcfile), receiver)
 
     def _attach(self, name: str) -> str | None:
         if self._kind != "tmux" or self._state is None:
@@ -415,3 +454,7 @@ class Terminal(SessionTable[BashShell]):
         """A static session leaves its log as long as its command is remembered."""
         if command.session.startswith(STATIC) and self._state is not None:
             self._later(self._threads.run(self._state.forget, command.session))
+
+
+def _static_name() -> str:
+    return f"{STATIC}{secrets.token_hex(12)}"

@@ -63,6 +63,20 @@ def still_running(command: str, content: str, *, continued: bool, hidden: bool) 
     return CmdOutputObservation(content=content, command=command, metadata=metadata, hidden=hidden)
 
 
+def awaits_approval(
+    command: str, content: str, question: str, *, continued: bool, refused: bool = False
+) -> CmdOutputObservation:
+    """The command has not started: a person is asked whether it may."""
+    which = f'Your command "{command}" is NOT executed. The previous' if refused else "The"
+    suffix = (
+        f"\n[{which} command has not started: the user has not decided yet whether to allow it "
+        f"({question}). You may wait for the decision by sending empty command '', "
+        'or withdraw the command by sending "C-c".]'
+    )
+    metadata = CmdOutputMetadata(prefix=CONTINUED if continued else "", suffix=suffix)
+    return CmdOutputObservation(content=content, command=command, metadata=metadata)
+
+
 def no_new_output(command: str, content: str, *, continued: bool, seconds: float) -> CmdOutputObservation:
     """The command runs on and has been silent for a while."""
     suffix = f"\n[The command has no new output after {seconds:g} seconds. {_HINT}]"
@@ -87,7 +101,6 @@ def completed(
     oom: str | None = None,
     hidden: bool = False,
 ) -> CmdOutputObservation:
-    """The command has ended."""
     more = f" {note}" if note else ""
     killed = f"\n[{oom}]" if oom else ""
     suffix = f"\n[The command completed with exit code {report.exit_code}.{more}]{killed}"

@@ -16,6 +16,7 @@ from glovebox.box.terminal.account import Account
 from glovebox.box.terminal.holder.process_tree import MARK
 from glovebox.box.terminal.holder.wire import HeldTerminal, ShellSpec
 from glovebox.box.terminal.holder_client import HeldChannel, HolderClient
+from glovebox.box.terminal.output.log import LogFiles
 from glovebox.box.terminal.survival.state_directory import StateDirectory
 from glovebox.box.threads import Threads
 from glovebox.errors import OutputGone
@@ -201,9 +202,9 @@ class ProcessKeeper:
     def _log(self, name: str) -> str:
         return os.path.join(self._state.kept(name), "log")
 
-    def _prepare(self, name: str, files: Mapping[str, bytes], pipes: bool) -> tuple[str, str]:
+    def _prepare(self, name: str, files: Mapping[str, bytes], pipes: bool) -> tuple[LogFiles, str]:
         """Make the directories of a process: for its log, and its own. Blocks."""
-        log = self._log(name)
+        log = LogFiles.find(self._log(name))
         # Not in the state directory, which other users cannot enter; and short, for sockets in it.
         directory = tempfile.mkdtemp(prefix="glovebox-")
         made = [directory]

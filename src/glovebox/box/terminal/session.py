@@ -21,7 +21,14 @@ from glovebox.box.terminal.shell.command_splitter import needs_parsing, split_co
 from glovebox.box.terminal.shell.integration import EndReport
 from glovebox.box.terminal.survival.journal import Answered, Journal, Reported
 from glovebox.box.threads import Threads
-from glovebox.errors import CommandEnded, SessionBusy, SessionTaken, StartupError, TerminalError
+from glovebox.errors import (
+    CommandDenied,
+    CommandEnded,
+    SessionBusy,
+    SessionTaken,
+    StartupError,
+    TerminalError,
+)
 from glovebox.protocol.actions import CmdRunAction
 from glovebox.protocol.events import SessionChanged
 from glovebox.protocol.observations import CmdOutputObservation, ErrorObservation, truncate
@@ -77,7 +84,7 @@ class Session(Generic[ShellT]):
         self.past = Past()
         #: What a person entered after a command whose end has not been reported.
         self._following: RunningCommand | None = None
-        #: The newest command that has ended, whose end nobody may have seen.
+        #: The newest command that has ended, whose end may not have been reported.
         self._former: RunningCommand | None = None
         self._created = created
         self._no_change_timeout = no_change_timeout
@@ -242,7 +249,8 @@ class Session(Generic[ShellT]):
         if command.finished:
             self._complete(command)
         if command.error is not None:
-            raise TerminalError(str(command.error)) from command.error
+            denied = isinstance(command.error, ShellRefused) and command.error.code == "denied"
+            raise (CommandDenied if denied else TerminalError)(str(command.error)) from command.error
         return await command_result(command, outcome, self._threads, offset=offset, budget=budget)
 
     async def _begun(self, action: CommandAction, call: Call) -> RunningCommand:
@@ -282,7 +290,7 @@ class Session(Generic[ShellT]):
             )
 
     def _complete(self, command: RunningCommand) -> None:
-        """Be done with a command whose result is asked for by its id."""
+        """Release a command whose result is fetched by its id."""
         if self.closed:
             return
         note_stray(command)
@@ -374,6 +382,9 @@ class Session(Generic[ShellT]):
         shown = await self._take(command, completed=False)
         self._journal_report(command, call, before)
         answer = replies.still_running(text, shown.content, continued=continued, hidden=action.hidden)
+        if command.awaits_approval:
+            question = command.info().prompt
+            answer = replies.awaits_approval(text, shown.content, question, continued=continued, refused=True)
         return _clip(answer)
 
     async def _follow(self, command: RunningCommand, action: CmdRunAction, text: str, call: Call) -> Answer:
@@ -398,7 +409,9 @@ class Session(Generic[ShellT]):
         continued, before = command.reported, command.reported_size
         content, _ = await self._content(command, action, text, completed=False)
         self._journal_report(command, call, before)
-        if outcome is WaitOutcome.SILENT:
+        if command.awaits_approval:
+            answer = replies.awaits_approval(text, content, command.info().prompt, continued=continued)
+        elif outcome is WaitOutcome.SILENT:
             seconds = self._no_change_timeout
             answer = replies.no_new_output(text, content, continued=continued, seconds=seconds)
         else:

@@ -1,1 +1,1 @@
-"""One module per command."""
+"""One module per command: `add_command` adds its parser, `run` returns the exit status."""

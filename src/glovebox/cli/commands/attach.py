@@ -39,7 +39,6 @@ Ctrl-] detaches. The shell and what runs in it go on, and the agent has it again
 
 
 def add_command(commands: Commands) -> None:
-    """Add this command."""
     parser = add_parser(
         commands,
         "attach",
@@ -62,7 +61,6 @@ def add_command(commands: Commands) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Attach until detached."""
     if not arguments.watch and not (sys.stdin.isatty() and sys.stdout.isatty()):
         print("glovebox: attach needs a terminal. Without one, use --watch.", file=sys.stderr)
         return USAGE

@@ -20,7 +20,6 @@ examples:
 
 
 def add_command(commands: Commands) -> None:
-    """Add this command."""
     parser = add_parser(
         commands,
         "bundle",

@@ -126,7 +126,6 @@ class CompletedCommand(NamedTuple):
 
 
 def add_command(commands: Commands) -> None:
-    """Add this command."""
     parser = add_parser(
         commands,
         "completion",
@@ -139,7 +138,6 @@ def add_command(commands: Commands) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the script."""
     from glovebox.cli.main import build_parser, summaries
 
     found = next(one for one in build_parser()._actions if isinstance(one, argparse._SubParsersAction))

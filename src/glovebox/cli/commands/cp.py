@@ -34,7 +34,6 @@ _IN_BOX = re.compile(r"([a-zA-Z0-9][a-zA-Z0-9_.-]{0,62}):(.*)", re.DOTALL)
 
 
 def add_command(commands: Commands) -> None:
-    """Add this command."""
     parser = add_parser(
         commands,
         "cp",
@@ -56,7 +55,6 @@ def add_command(commands: Commands) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Copy."""
     from glovebox.cli.backends import finish
 
     source, destination = in_box(arguments.source), in_box(arguments.destination)

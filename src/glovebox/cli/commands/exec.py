@@ -21,7 +21,6 @@ take over one of these, use glovebox attach.
 
 
 def add_command(commands: Commands) -> None:
-    """Add this command."""
     parser = add_parser(
         commands,
         "exec",
@@ -45,7 +44,6 @@ def add_command(commands: Commands) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the command."""
     words = command_words(arguments)
     if not words:
         arguments.parser.error("there is no command. For a shell: glovebox exec BOX bash")

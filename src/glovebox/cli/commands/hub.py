@@ -22,7 +22,6 @@ examples:
 
 
 def add_command(commands: Commands) -> None:
-    """Add this command."""
     parser = add_parser(
         commands,
         "hub",
@@ -35,7 +34,6 @@ def add_command(commands: Commands) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Serve until interrupted."""
     gc.disable()  # serving turns it on
     try:
         chosen = settings.load(vars(arguments), take_environment())

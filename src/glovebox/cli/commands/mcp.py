@@ -50,12 +50,11 @@ else a process that bubblewrap isolates: it sees that directory, and little else
 """
 #: Settings that the spec of a box has fields for.
 _IN_SPEC = frozenset({"working_dir", "plugins", "enable_browser", "username", "user_id"})
-#: Backends whose boxes somebody else has started.
+#: Backends whose boxes exist already.
 _STARTED = ("remote", "vscode")
 
 
 def add_command(commands: Commands) -> None:
-    """Add this command."""
     parser = add_parser(
         commands,
         "mcp",

@@ -27,7 +27,6 @@ command gets the first Ctrl-C, and the second leaves.
 
 
 def add_command(commands: Commands) -> None:
-    """Add this command."""
     parser = add_parser(
         commands,
         "run",
@@ -75,7 +74,6 @@ def argv_of(words: list[str]) -> list[str]:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the command."""
     words = command_words(arguments)
     problem = conflict(arguments)
     if not problem and not words and (arguments.json or arguments.timeout or arguments.no_tty):

@@ -7,11 +7,12 @@ import asyncio
 import contextlib
 import gc
 import os
+import signal
 import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from glovebox import logs, settings
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
     from glovebox.server.logins import Logins
     from glovebox.settings import Settings
 
+#: Seconds that a server may take to stop.
+_STOP_LIMIT = 15.0
+
 EXAMPLES = """\
 examples:
   glovebox serve                                  serve the current directory on 127.0.0.1:8000
@@ -41,7 +45,6 @@ long, and its exit code (--quiet: none).
 
 
 def add_command(commands: Commands) -> None:
-    """Add this command."""
     parser = add_parser(
         commands,
         "serve",
@@ -59,11 +62,22 @@ def add_command(commands: Commands) -> None:
         help="bubblewrap: the box sees its working directory and little else of this machine; auto: the same "
         "if bubblewrap works here. Default: none, for a server that is in a sandbox already.",
     )
+    parser.add_argument(
+        "--folder",
+        action="append",
+        default=[],
+        metavar="DIR",
+        help="Another directory that an isolated box sees, at its own path. Can be given several times.",
+    )
+    parser.add_argument(
+        "--stop-with-stdin",
+        action="store_true",
+        help="Stop when standard input is closed, as happens when the program that started the box ends.",
+    )
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Serve until interrupted."""
     # Objects created during start-up are permanent, and collecting costs time. Serving enables it.
     gc.disable()
     from glovebox.box.startup import Startup
@@ -76,8 +90,11 @@ def run(arguments: argparse.Namespace) -> int:
     except SettingsError as error:
         print(f"glovebox: {error}", file=sys.stderr)
         return USAGE
+    if arguments.stop_with_stdin:
+        threading.Thread(target=_stop_with_stdin, name="glovebox-stdin", daemon=True).start()
     if arguments.isolation != "none":
-        status = _serve_isolated(chosen, environment, is_required=arguments.isolation != "auto")
+        is_required = arguments.isolation != "auto"
+        status = _serve_isolated(chosen, environment, arguments.folder, is_required=is_required)
         if status is not None:
             return status
     logs.configure(level=chosen.log_level, as_json=chosen.log_json, secrets=[chosen.session_api_key])
@@ -113,7 +130,19 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _serve_isolated(chosen: Settings, environment: Mapping[str, str], *, is_required: bool) -> int | None:
+def _stop_with_stdin() -> None:
+    """Stop this process when its standard input is closed; it is killed if that takes too long."""
+    with contextlib.suppress(OSError):
+        while os.read(0, 4096):
+            pass
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(_STOP_LIMIT)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _serve_isolated(
+    chosen: Settings, environment: Mapping[str, str], folders: Sequence[str], *, is_required: bool
+) -> int | None:
     """Serve from within bubblewrap; the exit status. None if it does not work and is not required."""
     from glovebox.backends.process import bubblewrap, foreground
     from glovebox.errors import NoIsolation
@@ -129,7 +158,7 @@ def _serve_isolated(chosen: Settings, environment: Mapping[str, str], *, is_requ
             chosen,
             f"bubblewrap isolates the box: it sees {chosen.working_dir} and little else of this machine.",
         )
-        return foreground.serve(chosen, environment)
+        return foreground.serve(chosen, environment, folders)
     except (NoIsolation, SettingsError, StartupError) as error:
         print(f"glovebox: {error}", file=sys.stderr)
         return STARTUP_FAILED

@@ -25,7 +25,6 @@ _ESCAPE = b"\x1d"
 
 
 def add_command(commands: Commands) -> None:
-    """Add this command."""
     parser = add_parser(
         commands,
         "shell",

@@ -28,7 +28,6 @@ _LIMIT = 30.0
 
 
 def add_command(commands: Commands) -> None:
-    """Add this command."""
     parser = add_parser(
         commands,
         "vscode",

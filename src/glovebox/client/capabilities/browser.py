@@ -83,7 +83,7 @@ class AsyncBoxBrowser:
         return await self.do("noop", 0)
 
     async def click(self, element: str, *, button: str = "left") -> WebPage:
-        """Click an element."""
+        """Click an element, named by its id in the page's text."""
         return await self.do("click", element, button)
 
     async def fill(self, element: str, text: str) -> WebPage:
@@ -103,7 +103,7 @@ class AsyncBoxBrowser:
         return await self.do("hover", element)
 
     async def scroll(self, down: float = 0, right: float = 0) -> WebPage:
-        """Scroll by pixels."""
+        """Scroll by pixels; negative numbers scroll up and left."""
         return await self.do("scroll", right, down)
 
     async def back(self) -> WebPage:
@@ -126,7 +126,7 @@ class AsyncBoxBrowser:
         return await self._execute(BrowseInteractiveAction(browser_actions=call, timeout=timeout))
 
     async def tabs(self) -> list[PageInfo]:
-        """The open tabs."""
+        """The open tabs, with their addresses and titles."""
         return (await self._link.ask(BrowserInfo, "GET", "/browser")).pages
 
     async def screenshot(self, path: str | Path) -> Path:

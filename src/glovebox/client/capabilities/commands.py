@@ -12,7 +12,13 @@ from urllib.parse import quote
 
 import msgspec
 
-from glovebox.client.capabilities.outcomes import CommandOutcome, CommandStatus, failure_text, shortened
+from glovebox.client.capabilities.outcomes import (
+    CommandOutcome,
+    CommandStatus,
+    ending,
+    failure_text,
+    shortened,
+)
 from glovebox.client.connection.answers import decode
 from glovebox.client.connection.link import Link, new_key
 from glovebox.errors import (
@@ -51,10 +57,12 @@ class AsyncCommandHandle:
         self._link = link
         self._own_session = own_session
         self._is_server = False
+        self._is_killed = False
         self._end: CommandResult | None = None
 
     def __repr__(self) -> str:
-        state = "" if self._end is None else f", exit code {self._end.command.exit_code}"
+        state = "" if self._end is None else f", {ending(self._end.command.exit_code)}"
+        state = ", killed" if self._is_killed else state
         return f"<{type(self).__name__} {shortened(self.text)} in {self.session}{state}>"
 
     async def wait(self, timeout: float | None = None) -> CommandStatus:
@@ -124,6 +132,7 @@ class AsyncCommandHandle:
         last = self._end or await self._ask(0, "return")
         if last.command.state != "ended":
             await self._end_session()
+            self._is_killed = True
             info = msgspec.structs.replace(last.command, state="ended", exit_code=-1, ended=time.time())
             self._end = msgspec.structs.replace(last, command=info, timed_out=False)
 

@@ -12,6 +12,8 @@ from collections.abc import AsyncGenerator, AsyncIterable
 from pathlib import Path
 from typing import BinaryIO, Self
 
+import msgspec
+
 from glovebox.client.connection.answers import decode, decode_list
 from glovebox.client.connection.events import ItemStream
 from glovebox.client.connection.http import SILENCE
@@ -36,7 +38,7 @@ _SEARCH_PAGE = 10_000
 class AsyncFileWatch(ItemStream[FileChange]):
     """The changes below a path, until it is closed; once `async with` has begun, none is missed.
 
-    If there were too many to be told, or the connection broke, the path itself is reported as modified:
+    If there were too many to report, or the connection broke, the path itself is reported as modified:
     anything below it may have changed.
     """
 
@@ -57,7 +59,7 @@ class AsyncFileWatch(ItemStream[FileChange]):
         return self
 
     async def aclose(self) -> None:
-        """Watch no longer. Idempotent."""
+        """Stop watching, and close the connection. Idempotent."""
         await super().aclose()
         await self._pending.aclose()
 
@@ -182,18 +184,19 @@ class AsyncBoxFiles:
         await self._post("chmod", {"path": path, "mode": mode, "owner": owner, "recursive": recursive})
 
     async def glob(self, pattern: str, path: str = ".") -> builtins.list[str]:
-        """The absolute paths of files that match `*.py`, `src/**/test_*.py`, `{a,b}/*.ts`; newest first.
+        """The files that match `*.py`, `src/**/test_*.py`, `{a,b}/*.ts`; newest first.
 
-        A pattern without a slash matches names at any depth below `path`.
+        A pattern without a slash matches names at any depth below `path`. Paths begin with `path` as it was
+        given, as those of `pathlib` do: by default they are relative to the workspace.
         """
         found, offset = [], 0
+        base = await self._absolute(path)
         while True:
             action = GlobAction(
-                pattern=pattern, path=await self._absolute(path), respect_gitignore=False,
-                offset=offset, limit=_SEARCH_PAGE,
-            )  # fmt: skip
+                pattern=pattern, path=base, respect_gitignore=False, offset=offset, limit=_SEARCH_PAGE
+            )
             page = await self._do(action)
-            found += page.matches
+            found += [_as_given(match, base, path) for match in page.matches]
             if page.next_offset is None:
                 return found
             offset = page.next_offset
@@ -203,16 +206,18 @@ class AsyncBoxFiles:
     ) -> builtins.list[GrepMatch]:
         """The lines that match a regular expression, in files that match `include`.
 
-        Hidden files and what `.gitignore` excludes are left out.
+        Hidden files and what `.gitignore` excludes are left out. Paths are like those of `glob`.
         """
         found, offset = [], 0
+        base = await self._absolute(path)
         while True:
             action = GrepAction(
-                pattern=pattern, path=await self._absolute(path), include=include, ignore_case=ignore_case,
+                pattern=pattern, path=base, include=include, ignore_case=ignore_case,
                 offset=offset, limit=_SEARCH_PAGE,
             )  # fmt: skip
             page = await self._do(action)
-            found += page.matches
+            for match in page.matches:
+                found.append(msgspec.structs.replace(match, path=_as_given(match.path, base, path)))
             if page.next_offset is None:
                 return found
             offset = page.next_offset
@@ -317,6 +322,12 @@ class AsyncBoxFiles:
         if isinstance(answer, ErrorObservation):
             raise FileError(answer.content)
         return answer
+
+
+def _as_given(found: str, base: str, path: str) -> str:
+    """A path below a base, beginning with that base as the caller has named it."""
+    inside = posixpath.relpath(found, base)
+    return found if inside.startswith("../") else posixpath.normpath(posixpath.join(path, inside))
 
 
 async def _pieces(file: BinaryIO) -> AsyncGenerator[bytes, None]:

@@ -12,6 +12,7 @@ from glovebox.protocol.terminal import Bill, StateName
 _SHOWN = 2_000
 _WORDS: dict[str, str] = {
     "waiting_for_input": "waits for input",
+    "waiting_for_approval": "waits for the user's approval",
     "pager": "shows its output in a pager",
     "editor": "has opened an editor",
     "stopped": "is stopped",
@@ -59,7 +60,7 @@ class CommandOutcome:
         """
         if not self.ok:
             raise CommandFailed(
-                failure_text(self.command, f"exit code {self.exit_code}", self.output),
+                failure_text(self.command, ending(self.exit_code), self.output),
                 exit_code=self.exit_code,
                 output=self.output,
             )
@@ -69,7 +70,7 @@ class CommandOutcome:
         return self.output
 
     def __repr__(self) -> str:
-        return f"<CommandOutcome {shortened(self.command)}: exit code {self.exit_code}, {self.seconds:.1f} s>"
+        return f"<CommandOutcome {shortened(self.command)}: {ending(self.exit_code)}, {self.seconds:.1f} s>"
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,7 @@ class CommandStatus:
     state: StateName
     #: What it has printed so far.
     output: str
-    #: The question that it asks, if it waits for input.
+    #: The question that it asks, if it waits for input; what its user is asked, if it waits for approval.
     prompt: str = ""
     #: Whether it asks for something that is not shown, most likely a password.
     asks_password: bool = False
@@ -91,19 +92,19 @@ class CommandStatus:
 
     @property
     def ended(self) -> bool:
-        """Whether it has ended."""
+        """Whether the command has ended."""
         return self.state == "ended"
 
     @property
     def waits(self) -> bool:
-        """Whether it goes on only if somebody does something: an answer, a key, a signal."""
-        return self.state in _WORDS
+        """Whether it needs something to go on: an answer, a key, a signal."""
+        return self.state in _WORDS and self.state != "waiting_for_approval"
 
     @property
     def description(self) -> str:
         """The state in words: `waits for a password: [sudo] password for ada:`."""
         if self.ended:
-            return f"has ended with exit code {self.exit_code}"
+            return f"has ended: {ending(self.exit_code)}"
         words = "waits for a password" if self.asks_password else _WORDS.get(self.state, "runs")
         if self.prompt:
             return f"{words}: {self.prompt}"
@@ -166,6 +167,11 @@ class ExecOutcome:
 
     def __repr__(self) -> str:
         return f"<ExecOutcome {shortened(self.command)}: exit code {self.exit_code}, {self.seconds:.1f} s>"
+
+
+def ending(exit_code: int | None) -> str:
+    """How a command ended, in words; a command that ended with its session has no exit code (-1)."""
+    return "no exit code" if exit_code is None or exit_code < 0 else f"exit code {exit_code}"
 
 
 def failure_text(command: str, what: str, output: str) -> str:

@@ -96,7 +96,7 @@ class AsyncProcessHandle:
         self._written += len(content)
 
     async def close_stdin(self) -> None:
-        """End its standard input."""
+        """Close its standard input, so that it reads the end of the file."""
         await self._stdin(b"", close=True)
 
     async def signal(self, name: str) -> None:
@@ -166,7 +166,6 @@ async def start_process(
     timeout: float | None = None,
     limits: Limits | None = None,
 ) -> AsyncProcessHandle:
-    """Start a program."""
     body = _body(command, stdin, cwd, env, user, timeout, limits) | {"stdin_open": stdin_open}
     info = await link.ask(ProcessInfo, "POST", "/processes", body=body, repeatable=True)
     return AsyncProcessHandle(link, _shown(command), info)

@@ -15,6 +15,7 @@ from glovebox.errors import (
     GloveboxError,
     InvalidKey,
     UnknownEvent,
+    WindowError,
     WrongArguments,
     by_code,
 )
@@ -112,6 +113,7 @@ def observation_of(action: Action[ObservationT], answered: dict[str, Any]) -> Ob
 
     Raises:
         BadAnswer: it is none, or not one of this action.
+        WindowError: a VS Code window could not be asked.
     """
     try:
         observation = decode_observation(answered, expected_observations(type(action)))
@@ -120,6 +122,10 @@ def observation_of(action: Action[ObservationT], answered: dict[str, Any]) -> Ob
         raise BadAnswer(f"The box answered {action.action} with {name}.") from error
     except WrongArguments as error:
         raise BadAnswer(f"The box answered {action.action} with something else: {error}") from error
+    if isinstance(observation, ErrorObservation):
+        kind = by_code().get(observation.error_id, GloveboxError)
+        if issubclass(kind, WindowError):
+            raise kind(observation.content)
     return typing.cast("ObservationT | ErrorObservation", observation)
 
 

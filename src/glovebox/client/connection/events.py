@@ -100,7 +100,6 @@ class ItemStream(Generic[ItemT]):
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Close the connection. Idempotent."""
         await self._items.aclose()
 
 

@@ -62,7 +62,7 @@ class Connection:
         self.address = address
 
     async def close(self) -> None:
-        """Abort running requests. Idempotent."""
+        """Abort running requests, and close all connections. Idempotent."""
         await self._session.close()
 
     async def request(

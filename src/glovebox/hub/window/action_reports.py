@@ -19,13 +19,20 @@ from glovebox.protocol.actions import (
 )
 from glovebox.protocol.base import Action, Observation
 from glovebox.protocol.files import DeleteAction, GlobAction, GrepAction, MkdirAction, MoveAction, StatAction
-from glovebox.protocol.observations import CmdOutputObservation, ErrorObservation, IPythonRunCellObservation
+from glovebox.protocol.observations import (
+    BrowserOutputObservation,
+    CmdOutputObservation,
+    ErrorObservation,
+    IPythonRunCellObservation,
+    MCPObservation,
+)
 from glovebox.protocol.terminal import CommandAction, CommandInputAction, CommandObservation
 from glovebox.protocol.window import ActionReport
 
-#: The most characters of a summary and of a message.
+#: The most characters of a summary, of a message, and of output.
 LONGEST_SUMMARY = 200
 LONGEST_MESSAGE = 500
+LONGEST_OUTPUT = 20_000
 _RUNS_ON = "The command runs on."
 
 
@@ -34,8 +41,6 @@ class ActionReporter:
 
     def __init__(self, hands: Hands) -> None:
         self._hands = hands
-        #: The name that the user sees.
-        self.agent = ""
 
     def started(self, action: Action[Any], call: Call) -> None:
         said = summary(action)
@@ -44,7 +49,7 @@ class ActionReporter:
                 id=call.id,
                 kind=action.action,
                 summary=said,
-                agent=self.agent,
+                agent=self._hands.window.agent,
                 state="started",
             )
             self._hands.show(report)
@@ -58,11 +63,12 @@ class ActionReporter:
                 id=outcome.call.id,
                 kind=outcome.action.action,
                 summary=said,
-                agent=self.agent,
+                agent=self._hands.window.agent,
                 state="failed" if problem or exit_code else "succeeded",
                 exit_code=exit_code,
                 seconds=round(outcome.seconds, 3),
                 message=problem or _note(outcome.observation),
+                output=_output(outcome.observation),
             )
             self._hands.show(report)
 
@@ -126,6 +132,11 @@ def _exit_code(observation: Observation | None) -> int | None:
     if isinstance(observation, CommandObservation):
         return observation.command.exit_code
     return None
+
+
+def _output(observation: Observation | None) -> str:
+    in_companion = IPythonRunCellObservation | BrowserOutputObservation | MCPObservation
+    return observation.content[-LONGEST_OUTPUT:] if isinstance(observation, in_companion) else ""
 
 
 def _note(observation: Observation | None) -> str:

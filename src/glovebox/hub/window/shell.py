@@ -18,6 +18,12 @@ from glovebox.protocol.window import Done, EndSession, Input, Run, RunApart, Run
 _OPENING = 15.0
 _END_LIMIT = 10.0
 _END_OF_INPUT = b"\x04"
+#: Ctrl-C, Ctrl-D and Ctrl-\, with which a command that has not started is given up.
+_GIVING_UP = (b"\x03", b"\x04", b"\x1c")
+_NOT_STARTED = (
+    "The command has not started: the user has not decided yet whether to allow it. Send C-c to withdraw it."
+)
+_WITHDRAWN = "The command was withdrawn before the user decided, and did not run."
 _INTERRUPTED_STATUS = 130
 #: The signals that keys send.
 _KEYS = {"SIGINT": "\x03", "SIGQUIT": "\x1c", "SIGTSTP": "\x1a"}
@@ -86,6 +92,8 @@ class WindowShell:
         self._open = False
         self._command: RunningCommand | None = None
         self._running: asyncio.Task[None] | None = None
+        #: The agent does not want the command any more, which waits for the user's approval.
+        self._withdrawn = False
 
     async def ready(self, cwd: str) -> ShellEnd | None:
         """Remember where a terminal is opened, which the window does with the first command."""
@@ -98,7 +106,7 @@ class WindowShell:
         command.begin()
         if not self._open and not self._apart:
             command.last_output += _OPENING
-        self._command = command
+        self._command, self._withdrawn = command, False
         self._running = asyncio.get_running_loop().create_task(self._run(command, text))
 
     async def press(self, command: RunningCommand, key: bytes) -> None:
@@ -116,11 +124,22 @@ class WindowShell:
             command.end(result, Bill(wall_seconds=0.0))
 
     async def send(self, data: bytes, action_id: str) -> None:
+        if self._command is not None and self._command.awaits_approval:
+            await self._withdraw(data)
+            return
         try:
             await self._hands.do(Input(session=self._name, text=data.decode()), Done)
         except OrderRefused as refused:
             if refused.code != "no_session":  # it ended just now, which its own end reports
                 raise ShellRefused(refused.code, str(refused)) from refused
+
+    async def _withdraw(self, data: bytes) -> None:
+        """Give up a command that waits for approval, if that is what a key is for."""
+        if data not in _GIVING_UP or self._running is None:
+            raise ShellRefused("undecided", _NOT_STARTED)
+        self._withdrawn = True
+        self._running.cancel()
+        await asyncio.wait([self._running])
 
     async def signal(self, name: str) -> None:
         """Send a signal by the key for it.
@@ -191,6 +210,10 @@ class WindowShell:
         except OrderRefused as refused:
             self.unattended = refused.code == "busy"
             command.error = ShellRefused(refused.code, str(refused))
+        except asyncio.CancelledError:
+            if not self._withdrawn:
+                raise
+            command.error = ShellRefused("withdrawn", _WITHDRAWN)
         finally:
             command.end(result, Bill(wall_seconds=loop.time() - began, output_bytes=command.size))
 
@@ -199,11 +222,16 @@ class WindowShell:
             data = output.encode("utf-8", "replace")
             command.print(data, self.log.append(data))
 
+        def waiting(question: str) -> None:
+            state = "waiting_for_approval" if question else "running"
+            command.update(state=state, prompt=question)
+            command.last_output = asyncio.get_running_loop().time() + (0.0 if self._open else _OPENING)
+
         async def run_in(cwd: str) -> RunEnded:
             order: Run | RunApart = Run(session=self._name, command=text, cwd=cwd)
             if self._apart:
                 order = RunApart(command=text, cwd=cwd)
-            return await self._hands.do(order, RunEnded, limit=None, printed=printed)
+            return await self._hands.do(order, RunEnded, limit=None, printed=printed, waiting=waiting)
 
         # Without a folder the window says what is missing.
         cwd = self._cwd if self._hands.window.folders else ""

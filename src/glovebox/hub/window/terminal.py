@@ -115,6 +115,15 @@ class WindowTerminal(SessionTable[WindowShell]):
             self._sessions.pop(name, None)
             self._commands.forget(name)
 
+    async def end_all(self) -> None:
+        """Forget all sessions, whose terminals the window closes; commands in them count as ended."""
+        sessions = list(self._sessions.values())
+        self._sessions.clear()
+        for session in sessions:
+            session.closed = True
+            self._commands.forget(session.name)
+        await asyncio.gather(*(session.close() for session in sessions))
+
     def _named(self, name: str, cwd: str | None = None) -> WindowSession:
         if name not in self._sessions:
             check_name(name)

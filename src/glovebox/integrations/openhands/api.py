@@ -15,18 +15,21 @@ from openhands.core.exceptions import (
     AgentRuntimeTimeoutError,
     AgentRuntimeUnavailableError,
 )
+from openhands.events.action import CmdRunAction, IPythonRunCellAction
+from openhands.events.observation import ErrorObservation
 from openhands.runtime.impl.action_execution.action_execution_client import ActionExecutionClient
 from openhands.runtime.runtime_status import RuntimeStatus
 from openhands.runtime.utils import find_available_tcp_port
 from openhands.runtime.utils.command import RUNTIME_UID, RUNTIME_USERNAME
+from openhands.runtime.utils.request import RequestHTTPError
 from openhands.utils.http_session import HttpSession
 
 __all__ = [
     "RUNTIME_UID", "RUNTIME_USERNAME", "ActionExecutionClient", "AgentRuntimeBuildError",
     "AgentRuntimeDisconnectedError", "AgentRuntimeError", "AgentRuntimeNotFoundError",
-    "AgentRuntimeNotReadyError", "AgentRuntimeTimeoutError", "AgentRuntimeUnavailableError", "HttpSession",
-    "NetworkError", "OpenHandsConfig", "RuntimeStatus", "SandboxConfig", "find_available_tcp_port",
-    "http_client",
+    "AgentRuntimeNotReadyError", "AgentRuntimeTimeoutError", "AgentRuntimeUnavailableError", "CmdRunAction",
+    "ErrorObservation", "HttpSession", "IPythonRunCellAction", "NetworkError", "OpenHandsConfig",
+    "RequestHTTPError", "RuntimeStatus", "SandboxConfig", "find_available_tcp_port", "http_client",
 ]  # fmt: skip
 
 
@@ -60,6 +63,8 @@ class Mcp(Protocol):
     """The section `mcp` of the configuration."""
 
     sse_servers: list[Any]
+
+    def model_copy(self) -> Any: ...
 
 
 class OpenHandsConfig(Protocol):

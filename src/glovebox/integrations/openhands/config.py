@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from glovebox.client.connection.http import is_loopback
-from glovebox.client.spec import NAME, BoxSpec, Mount, parse_volumes
+from glovebox.client.spec import NAME, STAY, BoxSpec, Mount, parse_volumes
 from glovebox.errors import NotSupported
 from glovebox.integrations.openhands.api import (
     RUNTIME_UID,
@@ -21,6 +21,15 @@ from glovebox.integrations.openhands.api import (
 PREFIX = "oh-"
 #: Backends whose boxes have no file system, user or network of their own to configure.
 WITHOUT_IMAGE = frozenset({"process", "remote"})
+#: The backend whose boxes are windows of their users.
+WINDOWS = "vscode"
+#: The name of the agent that users of windows see.
+AGENT = "OpenHands"
+#: Settings that say what a box is like, which a window is not asked for.
+OF_BOXES = (
+    "base_container_image", "runtime_container_image", "use_host_network", "additional_networks",
+    "remote_runtime_class", "vscode_port", "enable_gpu", "docker_runtime_kwargs", "runtime_extra_deps",
+)  # fmt: skip
 CONTAINER_RUNTIMES = {"gvisor": "runsc", "sysbox": "sysbox-runc"}
 
 VSCODE_LABEL = "openhands.vscode_port"
@@ -130,16 +139,40 @@ def box_spec(
     )
 
 
-def ignored_settings(config: OpenHandsConfig) -> list[str]:
-    """Settings that have no effect on a box."""
+def window_spec(config: OpenHandsConfig, *, sid: str, env: Mapping[str, str], keep: bool) -> BoxSpec:
+    """The spec of the VS Code window of a conversation: the one with the workspace, as its user has it.
+
+    Raises:
+        BadSpec: the configuration is not valid.
+        NotSupported: a window cannot do what it says.
+    """
+    workspace, volumes = _mounts(config)
+    if volumes:
+        places = ", ".join(mount.target for mount in volumes)
+        raise NotSupported(
+            f"sandbox.volumes ({places}): nothing is mounted into a VS Code window, it has its user's files. "
+            "Leave them out; the one at the path of the workspace chooses the window."
+        )
+    if config.sandbox.browsergym_eval_env is not None:
+        raise NotSupported("sandbox.browsergym_eval_env: evaluations need a box of another backend.")
+    variables = {**env, **config.sandbox.runtime_startup_env_vars}
+    return BoxSpec(
+        workspace=workspace,
+        env={name.upper(): value for name, value in variables.items()},
+        agent=AGENT,
+        labels={STAY: box_name(sid)},
+        keep=keep,
+        start_limit=float(config.sandbox.remote_runtime_init_timeout),
+    )
+
+
+def ignored_settings(config: OpenHandsConfig, backend: str) -> list[str]:
+    """Settings that have another value than OpenHands gives them, and no effect on a box."""
+    names = ["force_rebuild_runtime", "runtime_extra_build_args", "platform", "rm_all_containers"]
+    names += OF_BOXES if backend == WINDOWS else ()
     sandbox = config.sandbox
-    without_effect = {
-        "force_rebuild_runtime": sandbox.force_rebuild_runtime,
-        "runtime_extra_build_args": sandbox.runtime_extra_build_args,
-        "platform": sandbox.platform,
-        "rm_all_containers": sandbox.rm_all_containers,
-    }
-    return [f"sandbox.{name}" for name, value in without_effect.items() if value]
+    defaults = type(sandbox)()
+    return [f"sandbox.{name}" for name in names if getattr(sandbox, name) != getattr(defaults, name)]
 
 
 def _refuse(config: OpenHandsConfig) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, AsyncExitStack, contextmanager
@@ -20,14 +21,25 @@ from glovebox.integrations.openhands import api, boxes
 from glovebox.integrations.openhands.api import (
     ActionExecutionClient,
     AgentRuntimeDisconnectedError,
+    CmdRunAction,
+    ErrorObservation,
     HttpSession,
+    IPythonRunCellAction,
     NetworkError,
     OpenHandsConfig,
+    RequestHTTPError,
     RuntimeStatus,
     http_client,
 )
 from glovebox.integrations.openhands.boxes import ConversationBox, background
-from glovebox.integrations.openhands.config import Ports, box_name, box_spec, ignored_settings
+from glovebox.integrations.openhands.config import (
+    WINDOWS,
+    Ports,
+    box_name,
+    box_spec,
+    ignored_settings,
+    window_spec,
+)
 from glovebox.settings import host
 
 
@@ -53,6 +65,9 @@ class GloveboxRuntime(ActionExecutionClient):  # type: ignore[misc] # OpenHands 
         self._settings = host.load()
         self._held: ConversationBox | None = None
         self._is_headless = headless_mode
+        #: Variables of the window's terminals, and those that its kernel has yet to be told.
+        self._window_env: dict[str, str] = {}
+        self._cell_env: dict[str, str] = {}
         super().__init__(
             config, event_stream, llm_registry, sid, plugins, env_vars, status_callback, attach_to_existing,
             headless_mode, user_id, git_provider_tokens,
@@ -99,8 +114,14 @@ class GloveboxRuntime(ActionExecutionClient):  # type: ignore[misc] # OpenHands 
         return held
 
     def _spec(self, backend: str) -> BoxSpec:
-        if names := ignored_settings(self.config):
-            self.log("warning", f"without effect on a box: {', '.join(names)}")
+        if names := ignored_settings(self.config, backend):
+            where = "in a VS Code window" if backend == WINDOWS else "on a box"
+            self.log("warning", f"without effect {where}: {', '.join(names)}")
+        if backend == WINDOWS:
+            env = self.initial_env_vars
+            spec = window_spec(self.config, sid=self.sid, env=env, keep=self._can_come_back)
+            self._window_env = dict(spec.env)
+            return spec
         return box_spec(
             self.config,
             sid=self.sid,
@@ -162,6 +183,46 @@ class GloveboxRuntime(ActionExecutionClient):  # type: ignore[misc] # OpenHands 
             state = reason.message
         return f"The box {held.sandbox.name} does not answer (it is {state}): {error or type(error).__name__}"
 
+    # In a window, files and settings of its user are left alone.
+
+    @property
+    def _is_window(self) -> bool:
+        return self._held is not None and self._held.backend.name == WINDOWS
+
+    def add_env_vars(self, env_vars: dict[str, str]) -> None:
+        """Set variables: in a window without changing ~/.bashrc, and in its kernel when that is first used.
+
+        Raises:
+            RuntimeError: the shell could not be told.
+        """
+        if not self._is_window:
+            super().add_env_vars(env_vars)
+            return
+        wanted = {name.upper(): value for name, value in env_vars.items()}
+        self._cell_env |= wanted
+        new = {name: value for name, value in wanted.items() if self._window_env.get(name) != value}
+        if not new:
+            return
+        command = " ".join(f"export {name}={shlex.quote(value)};" for name, value in new.items())
+        ran = self.run(CmdRunAction(command=command, hidden=True))
+        if getattr(ran, "exit_code", None) != 0:
+            raise RuntimeError(f"The variables {', '.join(new)} could not be set: {ran.content}")
+        self._window_env |= new
+
+    def run_ipython(self, action: Any) -> Any:
+        if self._is_window and self._cell_env:
+            lines = (f"os.environ[{name!r}] = {value!r}" for name, value in self._cell_env.items())
+            told = super().run_ipython(IPythonRunCellAction(code="\n".join(("import os", *lines))))
+            if isinstance(told, ErrorObservation):
+                return told  # there is no kernel
+            self._cell_env.clear()
+        return super().run_ipython(action)
+
+    def _setup_git_config(self) -> None:
+        """Give git an identity; in a window it has that of the user."""
+        if not self._is_window:
+            super()._setup_git_config()
+
     def get_mcp_config(self, extra_stdio_servers: list[Any] | None = None) -> Any:
         """The MCP servers for the agent, with the box if it runs some."""
         configured = self.config.mcp.sse_servers
@@ -169,6 +230,9 @@ class GloveboxRuntime(ActionExecutionClient):  # type: ignore[misc] # OpenHands 
         try:
             # OpenHands appends the box to the list it is given, once more with each call.
             return super().get_mcp_config(extra_stdio_servers)
+        except RequestHTTPError as error:
+            self.log("warning", f"MCP servers cannot be run in the box: {error}")
+            return self.config.mcp.model_copy()
         finally:
             self.config.mcp.sse_servers = configured
 
@@ -276,6 +340,8 @@ _EXCEPTIONS: tuple[tuple[type[errors.GloveboxError], type[api.AgentRuntimeError]
     (errors.BadImage, api.AgentRuntimeBuildError),
     (errors.NoBundle, api.AgentRuntimeBuildError),
     (errors.BackendError, api.AgentRuntimeUnavailableError),
+    (errors.WindowError, api.AgentRuntimeUnavailableError),
+    (errors.WindowRefused, api.AgentRuntimeUnavailableError),
     (errors.ClientError, api.AgentRuntimeUnavailableError),
     (errors.GloveboxError, api.AgentRuntimeError),
 )

@@ -137,7 +137,7 @@ of the main shell.""",
             "Which kernel to use. One that is not there yet is started; they share no variables."
         ),
     },
-    _IGNORED | {"include_extra", "confirmation_state", "kernel_init_code"},
+    _IGNORED | {"include_extra", "confirmation_state", "kernel_init_code", "cwd"},
     destructive=True,
     open_world=True,
 )

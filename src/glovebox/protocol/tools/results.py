@@ -92,6 +92,11 @@ def _how_it_is(observation: CommandObservation) -> str:
         case "waiting_for_input":
             wanted = "a password" if command.echo_off else "input"
             return f"The command waits for {wanted}: {command.prompt or '(no prompt)'}; {go_on}"
+        case "waiting_for_approval":
+            return (
+                f"The command has not started: the user has not decided yet ({command.prompt}). Call again "
+                'with command "" to wait for the decision, or with "C-c" to withdraw the command.'
+            )
         case "pager":
             return (
                 f"The command shows a pager{program}: call again with keys such as Space, or q to leave it."

@@ -63,8 +63,6 @@ class PathActions:
         return [self.stat, self.move, self.delete, self.mkdir]
 
     async def stat(self, action: StatAction, call: Call) -> StatObservation | ErrorObservation:
-        """Describe a path."""
-
         async def attempt(cwd: str, settled: bool) -> StatObservation:
             path = await self._files.absolute(cwd, action.path)
             return await self._files.describe(path, follow=action.follow_symlinks)

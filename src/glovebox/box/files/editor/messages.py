@@ -72,17 +72,14 @@ def unknown_command(command: str) -> EditorError:
 
 
 def unreadable(path: str, error: Exception) -> EditorError:
-    """Reading failed."""
     return EditorError(f"Ran into {error} while trying to read {path}")
 
 
 def unwritable(path: str, error: Exception) -> EditorError:
-    """Writing failed."""
     return EditorError(f"Ran into {error} while trying to write to {path}")
 
 
 def already_exists(path: str) -> EditorError:
-    """`create` does not overwrite."""
     return invalid(
         "path", path, f"File already exists at: {path}. Cannot overwrite files using command `create`."
     )
@@ -95,7 +92,6 @@ def only_view(path: str) -> EditorError:
 
 
 def only_view_document(path: str, suffix: str) -> EditorError:
-    """Documents cannot be changed."""
     hint = (
         f"The path {path} points to a binary file ({suffix}) and only the `view` command can be used on "
         "supported binary files."

@@ -45,7 +45,6 @@ class ArchiveUpload(Releasable):
             raise
 
     def write(self, pieces: list[bytes]) -> None:
-        """Append what has arrived."""
         with self.in_use():
             if not self.is_closed:
                 self._file.writelines(pieces)

@@ -73,7 +73,6 @@ class PathEndpoints:
         )
 
     async def mkdir(self, request: Request) -> Response:
-        """Make a directory."""
         asked = await requests.body(request, Mkdir)
         mode = None if asked.mode is None else checked_mode(asked.mode, ("body", "mode"))
 
@@ -87,7 +86,6 @@ class PathEndpoints:
         return json_response(info, 201 if made else 200)
 
     async def remove(self, request: Request) -> Response:
-        """Remove a path."""
         asked = await requests.body(request, Remove)
 
         def remove(path: str) -> Removed:
@@ -98,7 +96,6 @@ class PathEndpoints:
         return await self._answer(asked.path, remove)
 
     async def rename(self, request: Request) -> Response:
-        """Move a path."""
         asked = await requests.body(request, Rename)
 
         async def move(source: str, target: str) -> None:

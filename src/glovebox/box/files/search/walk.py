@@ -24,7 +24,6 @@ class Budget:
         self._cancelled = False
 
     def cancel(self) -> None:
-        """End the search early."""
         self._cancelled = True
 
     @property

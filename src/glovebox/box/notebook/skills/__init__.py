@@ -86,7 +86,7 @@ def search_file(search_term: str, file_path: str | None = None) -> None:
 
     Args:
         search_term: the text, taken literally; upper and lower case matter.
-        file_path: the file; without it, the one that was opened with open_file.
+        file_path: the file; without it, the file that open_file has opened.
     """
     from glovebox.box.notebook.skills import text_files
 

@@ -1,4 +1,4 @@
-"""Documents as plain text. What reads them need not be installed; then the agent is told how to get it."""
+"""Documents as plain text. The libraries are optional; without one, the error says how to get it."""
 
 from __future__ import annotations
 

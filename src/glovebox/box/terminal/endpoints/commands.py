@@ -19,7 +19,7 @@ from glovebox.http.responses import ErrorBody, json_response
 from glovebox.protocol.base import Message
 from glovebox.protocol.terminal import CommandInfo, CommandResult, OnWait
 
-#: How many commands a list has unless another number is asked for, and at most.
+#: How many commands a list has by default, and at most.
 _LISTED, _MOST_LISTED = 100, 1_000
 
 
@@ -56,7 +56,7 @@ class CommandEndpoints:
         self._threads = threads
 
     async def all(self, request: Request) -> Response:
-        """The newest commands first."""
+        """The commands of a session, or of all sessions; newest first."""
         limit = requests.integer(request, "limit", _LISTED, 1, _MOST_LISTED)
         found = self._terminal.newest_commands(request.query_params.get("session"), limit)
         return json_response([command.info() for command in found])
@@ -76,7 +76,7 @@ class CommandEndpoints:
         return json_response(result)
 
     async def input(self, request: Request) -> Response:
-        """Type something for a command, whoever waits for it."""
+        """Type something for a command, also while other requests wait for its end."""
         command = self._command(request)
         asked = await requests.body(request, InputRequest)
         await command.send(asked.text, asked.keys)

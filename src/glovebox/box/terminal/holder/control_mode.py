@@ -31,7 +31,7 @@ _CLOSE = b"\a"
 #: Status of a child that could not become the shell.
 _NOT_STARTED = 127
 #: Signals that have their default action in a shell, even if this process or Python ignores them.
-_RESET = (
+RESET = (
     signals.SIGHUP,
     signals.SIGINT,
     signals.SIGQUIT,
@@ -41,8 +41,8 @@ _RESET = (
     signals.SIGXFSZ,
 )
 
-#: What every child does first, if anything.
-in_child: Callable[[], None] | None = None
+#: The limit on descriptors for children, if this process has raised its own.
+_inherited: tuple[int, int] | None = None
 
 
 class ControlMode:
@@ -170,8 +170,7 @@ def fork(run: Callable[[], None]) -> tuple[int, bytes]:
         child = os.fork()
         if child == 0:
             try:
-                if in_child is not None:
-                    in_child()
+                _set_limit(_inherited)
                 run()
             except OSError as error:
                 os.write(report, b"%d %b" % (error.errno or 0, str(error.strerror).encode()))
@@ -227,9 +226,39 @@ def become(
     execute(arguments, environment)
 
 
+def raise_limit() -> None:
+    """Raise this process's limit on descriptors, not that of its children: every program takes some."""
+    global _inherited
+    import resource
+
+    if _inherited is None:
+        _inherited = _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        try:
+            _set_limit((hard, hard))
+        except (OSError, ValueError):  # more than the system can count
+            pass
+
+
+def with_own_limit(spawn: Callable[[], int]) -> int:
+    """Start a process that does not have the raised limit of this one."""
+    _set_limit(_inherited)
+    try:
+        return spawn()
+    finally:
+        if _inherited is not None:
+            _set_limit((_inherited[1], _inherited[1]))
+
+
+def _set_limit(limit: tuple[int, int] | None) -> None:
+    if limit is not None:
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_NOFILE, limit)
+
+
 def begin_session(streams: tuple[int, int, int]) -> None:
     """In a child process: a session of its own, default signals, and these standard streams."""
-    for number in _RESET:
+    for number in RESET:
         signals.signal(number, signals.SIG_DFL)
     signals.pthread_sigmask(signals.SIG_SETMASK, [])
     os.setsid()
@@ -244,13 +273,15 @@ def switch_user(uid: int, gid: int, groups: list[int]) -> None:
     os.setuid(uid)
 
 
+def places(name: bytes, path: bytes) -> list[bytes]:
+    """Where a program may be."""
+    return [name] if b"/" in name else [os.path.join(directory, name) for directory in path.split(b":")]
+
+
 def execute(arguments: list[bytes], environment: dict[bytes, bytes]) -> None:
     """Like `os.execvpe`, which imports a module that the new user may not be allowed to read."""
-    name = arguments[0]
-    path = [b""] if b"/" in name else environment.get(b"PATH", os.defpath.encode()).split(b":")
     problem: OSError | None = None
-    for directory in path:
-        place = os.path.join(directory, name)
+    for place in places(arguments[0], environment.get(b"PATH", os.defpath.encode())):
         try:
             os.execve(place, arguments, environment)  # noqa: S606
         except OSError as error:

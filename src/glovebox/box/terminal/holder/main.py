@@ -256,7 +256,9 @@ class Holder:
         if not terminals:
             return []
         shells = [(one.source.pid, one.name, one.source.status() is not None) for one in terminals]
-        return list(zip(terminals, process_tree.families(shells)))  # noqa: B905  as many of one as of the other
+        living = [one for one in self._terminals.values() if one not in terminals]
+        others = {one.source.pid for one in living if one.source.status() is None}
+        return list(zip(terminals, process_tree.families(shells, others)))  # noqa: B905  as many of one as of the other
 
     def _end_soon(self, terminal: HolderTerminal) -> None:
         crowd = sum(one.closing for one in self._terminals.values()) > _FEW

@@ -13,6 +13,7 @@ from _posixsubprocess import fork_exec
 from glovebox.box.terminal.holder import control_mode, program_wire
 from glovebox.box.terminal.holder.log import Log
 from glovebox.box.terminal.holder.terminal import set_size
+from glovebox.linux.traversal import open_enterable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,22 +27,6 @@ _F_SETPIPE_SZ = 1031
 _WRITE_SIZE = 65_536
 _END_OF_INPUT = b"\x04"
 _LOGS = ("out", "err")
-#: The limit on descriptors for programs, if this process has raised its own.
-_inherited: tuple[int, int] | None = None
-
-
-def raise_limit() -> None:
-    """Raise this process's limit on descriptors: every program takes some of them."""
-    global _inherited
-    import resource
-
-    if _inherited is None:
-        _inherited = soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        try:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-        except (OSError, ValueError):  # more than the system can count
-            pass
-        control_mode.in_child = lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 class OutputPipe:
@@ -50,7 +35,7 @@ class OutputPipe:
     def __init__(self, index: int, descriptor: int, directory: str, keep: int) -> None:
         self.index = index
         self.descriptor = descriptor
-        #: None when nobody wants it any more.
+        #: None once it is no longer wanted.
         self.log: Log | None = Log(os.path.join(directory, _LOGS[index]), keep, continued=False)
         self._large = False
 
@@ -126,7 +111,6 @@ class HolderProgram:
 
     @property
     def grown(self) -> list[int]:
-        """The offsets of GROWN."""
         ends = [pipe.log.end if pipe.log else 0 for pipe in self.pipes]
         is_open = self.stdin >= 0 and not self.stdin_ends
         return [*ends, *[0] * (2 - len(ends)), self.taken, self.taken - len(self.unsent), int(is_open)]
@@ -144,13 +128,13 @@ class HolderProgram:
             self.taken += len(fresh)
 
     def write(self) -> bool:
-        """Write to the standard input; whether more is to be written."""
+        """Write to the standard input; whether there is more to write."""
         while self.unsent and self.stdin >= 0:
             try:
                 written = os.write(self.stdin, self.unsent[:_WRITE_SIZE])
             except BlockingIOError:
                 return True
-            except OSError:  # nobody reads it
+            except OSError:  # it has no reader
                 self.unsent.clear()
                 self.stdin_ends = True
                 break
@@ -239,9 +223,7 @@ def _spawn(order: program_wire.ProgramOrder, streams: tuple[int, int, int], term
     Raises:
         OSError: it could not be started; the text says what failed.
     """
-    # The quick way enters the directory before it changes the user, who may not be allowed to.
-    quick = not terminal and order.file_size is None and order.uid is None
-    if quick and (child := _spawn_quickly(order, streams)):
+    if not terminal and order.file_size is None and (child := _spawn_quickly(order, streams)):
         return child
     try:
         child, problem = control_mode.fork(lambda: _become(order, streams, terminal))
@@ -257,30 +239,43 @@ def _spawn(order: program_wire.ProgramOrder, streams: tuple[int, int, int], term
 def _spawn_quickly(order: program_wire.ProgramOrder, streams: tuple[int, int, int]) -> int:
     """Start the program as `subprocess` does, without a copy of this process where possible.
 
-    Returns 0 if it could not be started; the reason is found out the slow way.
+    Returns 0 if it could not be started; the reason is found out the slow way. This way enters the directory
+    before it becomes the user, who must be allowed to.
     """
-    import resource
+    if order.uid is None:
+        return _fork_exec(order, streams, os.fsencode(order.cwd))
+    groups = {order.gid or 0, *order.groups}
+    directory = open_enterable(order.cwd, order.uid, groups)
+    if directory < 0:
+        return 0
+    try:
+        return _fork_exec(order, streams, b"/proc/self/fd/%d" % directory)
+    finally:
+        os.close(directory)
 
+
+def _fork_exec(order: program_wire.ProgramOrder, streams: tuple[int, int, int], cwd: bytes) -> int:
+    switches = order.uid is not None
+    user = (order.gid or 0, list(order.groups), order.uid) if switches else (None, None, None)
     words = [os.fsencode(word) for word in order.arguments]
-    path = os.fsencode(order.environment.get("PATH", os.defpath)).split(b":")
-    places = [words[0]] if b"/" in words[0] else [os.path.join(one, words[0]) for one in path]
+    path = os.fsencode(order.environment.get("PATH", os.defpath))
+    places = tuple(control_mode.places(words[0], path))
     variables = [os.fsencode(f"{name}={value}") for name, value in order.environment.items()]
     problem, report = os.pipe()
-    own = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, _inherited or own)  # which the child has as well
+    start: Callable[..., int] = fork_exec
     try:
-        start: Callable[..., int] = fork_exec
-        child = start(
-            words, tuple(places), False, (), os.fsencode(order.cwd), variables,
-            streams[0], -1, -1, streams[1], -1, streams[2], problem, report,
-            True, True, -1, None, None, None, -1, None, True,
+        child = control_mode.with_own_limit(
+            lambda: start(
+                words, places, False, (), cwd, variables,
+                streams[0], -1, -1, streams[1], -1, streams[2], problem, report,
+                True, True, -1, *user, -1, None, True,
+            )
         )  # fmt: skip
     except (OSError, TypeError):  # no process to be had, or a Python that has another such function
         os.close(problem)
         return 0
     finally:
         os.close(report)
-        resource.setrlimit(resource.RLIMIT_NOFILE, own)
     failed = os.read(problem, 1)  # it is closed when the program starts
     os.close(problem)
     if failed:

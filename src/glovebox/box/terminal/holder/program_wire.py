@@ -69,7 +69,6 @@ class HeldProgram:
 
 
 def pack_start(order: ProgramOrder, stdin: bytes) -> bytes:
-    """The payload of START."""
     packed = wire.fields(
         order.directory,
         order.name,
@@ -91,7 +90,6 @@ def pack_start(order: ProgramOrder, stdin: bytes) -> bytes:
 
 
 def parse_start(payload: bytes) -> tuple[ProgramOrder, bytes]:
-    """The reverse of `pack_start`."""
     (size,) = wire.OFFSET.unpack_from(payload)
     end = wire.OFFSET.size + size
     directory, name, label, cwd, user, rows, columns, timeout, *rest = wire.parse_fields(
@@ -148,7 +146,6 @@ def parse_end(values: list[str]) -> ProgramEnd | None:
 
 
 def pack_held(held: HeldProgram) -> bytes:
-    """The payload of HELD."""
     values: list[str | int | None] = [held.name, held.label, held.pid, ",".join(map(str, held.grown))]
     values += pack_end(held.end)
     for segments in held.segments:
@@ -159,7 +156,6 @@ def pack_held(held: HeldProgram) -> bytes:
 
 
 def parse_held(number: int, payload: bytes) -> HeldProgram:
-    """The reverse of `pack_held`."""
     name, label, pid, grown, *rest = wire.parse_fields(payload)
     end = parse_end(rest)
     logs: list[list[tuple[int, str]]] = []

@@ -6,9 +6,9 @@ import os
 import select
 import time
 
-from glovebox.box.terminal.holder import process_tree, program_wire, wire
+from glovebox.box.terminal.holder import control_mode, process_tree, program_wire, wire
 from glovebox.box.terminal.holder.lean import signals
-from glovebox.box.terminal.holder.program import HolderProgram, OutputPipe, raise_limit
+from glovebox.box.terminal.holder.program import HolderProgram, OutputPipe
 from glovebox.box.terminal.holder.terminal import set_size
 from glovebox.linux import processes
 
@@ -41,11 +41,10 @@ class Programs:
         return bool(self._running)
 
     def start(self, number: int, payload: bytes) -> None:
-        """Start a program."""
         order, stdin = program_wire.parse_start(payload)
         if not self._buffer:
             self._buffer = memoryview(bytearray(_READ_SIZE))
-            raise_limit()
+            control_mode.raise_limit()
         try:
             program = HolderProgram(number, order, stdin)
         except OSError as error:

@@ -9,9 +9,13 @@ import termios
 import time
 
 from glovebox.box.terminal.holder import control_mode, wire
-from glovebox.box.terminal.holder.lean import Protocol
+from glovebox.box.terminal.holder.lean import Protocol, signals
 from glovebox.box.terminal.holder.log import Log
 from glovebox.linux.processes import Process, read_file
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _READ_SIZE = 65_536
 #: Bytes read at a time; other terminals have their turn after that.
@@ -74,7 +78,9 @@ class Pty:
             set_size(slave, spec.rows, spec.columns)
             if spec.uid is not None:
                 os.fchown(slave, spec.uid, -1)
-            self._pid = control_mode.spawn(lambda: _become(spec, slave), spec.arguments[0])
+            self._pid = _spawn_quickly(spec, master, slave) or control_mode.spawn(
+                lambda: _become(spec, slave), spec.arguments[0]
+            )
         except OSError:
             os.close(master)
             raise
@@ -144,6 +150,67 @@ class Pty:
 def set_size(descriptor: int, rows: int, columns: int) -> None:
     """Set the size of a terminal."""
     fcntl.ioctl(descriptor, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+
+def _spawn_quickly(spec: wire.ShellSpec, master: int, slave: int) -> int:
+    """Start a shell as this user without a copy of this process; 0 if that is not possible here.
+
+    A process that leads a session and has no terminal gets the first one that it opens.
+    """
+    if spec.uid is not None:
+        return 0
+    streams = [
+        (os.POSIX_SPAWN_OPEN, 0, os.ttyname(slave), os.O_RDWR, 0),
+        (os.POSIX_SPAWN_DUP2, 0, 1),
+        (os.POSIX_SPAWN_DUP2, 0, 2),
+    ]
+    try:
+        program = next(filter(os.path.isfile, _places(spec)))
+        child = control_mode.with_own_limit(
+            lambda: _spawn_in(
+                spec.cwd,
+                lambda: os.posix_spawn(
+                    program,
+                    spec.arguments,
+                    spec.environment,
+                    file_actions=streams,
+                    setsid=True,
+                    setsigmask=[],
+                    setsigdef=control_mode.RESET,
+                ),
+            )
+        )
+    except (OSError, StopIteration, NotImplementedError):  # the other way finds out why, or finds a way
+        return 0
+    if _in_foreground(child, master):
+        return child
+    os.kill(child, signals.SIGKILL)
+    os.waitpid(child, 0)
+    return 0
+
+
+def _places(spec: wire.ShellSpec) -> list[bytes]:
+    path = spec.environment.get("PATH", os.defpath)
+    return control_mode.places(os.fsencode(spec.arguments[0]), os.fsencode(path))
+
+
+def _spawn_in(directory: str, spawn: Callable[[], int]) -> int:
+    """Start a process in a directory: it inherits that of this process, which has one thread."""
+    here = os.open(".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.chdir(directory)
+        return spawn()
+    finally:
+        os.fchdir(here)
+        os.close(here)
+
+
+def _in_foreground(child: int, master: int) -> bool:
+    """Whether a process has the terminal, as far as the system says that."""
+    try:
+        return os.tcgetpgrp(master) == child
+    except OSError:
+        return False
 
 
 def _become(spec: wire.ShellSpec, slave: int) -> None:

@@ -95,7 +95,6 @@ class HeldTerminal:
 
 
 def offsets(*values: int) -> bytes:
-    """A payload of offsets."""
     return b"".join(map(OFFSET.pack, values))
 
 
@@ -105,7 +104,6 @@ def parse_offsets(payload: bytes) -> list[int]:
 
 
 def frame(kind: bytes, number: int = 0, payload: bytes = b"") -> bytes:
-    """One message."""
     return HEADER.pack(kind, number, len(payload)) + payload
 
 
@@ -170,7 +168,6 @@ def pack_open(log: str, scratch: str, spec: ShellSpec) -> bytes:
 
 
 def parse_open(payload: bytes) -> tuple[str, str, ShellSpec]:
-    """The reverse of `pack_open`."""
     log, scratch, name, cwd, rows, columns, switch, plain, token, count, *rest = parse_fields(payload)
     uid, gid, groups = parse_user(switch)
     spec = ShellSpec(
@@ -195,7 +192,6 @@ def pack_user(uid: int | None, gid: int | None, groups: tuple[int, ...]) -> str 
 
 
 def parse_user(text: str) -> tuple[int | None, int | None, tuple[int, ...]]:
-    """The reverse of `pack_user`."""
     if not text:
         return None, None, ()
     uid, gid, groups = text.split(":")
@@ -203,7 +199,6 @@ def parse_user(text: str) -> tuple[int | None, int | None, tuple[int, ...]]:
 
 
 def pack_welcome(pid: int, held: list[HeldTerminal]) -> bytes:
-    """The payload of WELCOME."""
     values: list[str | int | None] = [VERSION, pid, len(held)]
     for one in held:
         values += [one.number, one.name, one.pid, one.inputs, one.end, int(one.exited), one.status]

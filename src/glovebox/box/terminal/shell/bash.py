@@ -102,7 +102,7 @@ class Bash:
     _next: Callable[[], None] | None = None
     _timer: asyncio.TimerHandle | None = None
     _channel: HeldChannel | None = None
-    _delivery: Delivery | None = None
+    delivery: Delivery | None = None
     #: Set at the end of a turn that is waited for.
     _turn_over: asyncio.Event | None = None
     #: The newest prompt; None if it was not seen.
@@ -114,6 +114,9 @@ class Bash:
     _prompt_at = 0
     _prompt_limit = _PROMPT_LIMIT
     _image: tuple[bytes, ...] = ()
+    _seeing: asyncio.Task[object] | None = None
+    #: Where in the log its first end mark is.
+    _started_at = -1
     #: Looks at a shell that does not do what was typed.
     _stalls = 0
     #: A trap may print something for each line of ours too.
@@ -160,18 +163,25 @@ class Bash:
         self.replayed = asyncio.Event()
         self.replayed.set()
 
-    async def begin(self, delivery: Delivery, connect: Callable[[Receiver], Awaitable[HeldChannel]]) -> bool:
-        """Start it, and wait for its first prompt; whether that came.
+    async def open(self, delivery: Delivery, connect: Callable[[Receiver], Awaitable[HeldChannel]]) -> None:
+        """Start it.
 
         Raises:
             OSError: there is no bash.
         """
-        self._delivery = delivery
+        self.delivery = delivery
         self._channel = await connect(self)
+        self._seeing = self._later(self._see_image())
+
+    async def started(self) -> bool:
+        """Wait for its first prompt; whether that came."""
         if not await self._started:
             return False
-        seen = await self._see_image()
-        self.signs = seen is not None and integration.signs(seen.name, self.start_token)
+        if self._seeing is not None:
+            await self._seeing
+        self.signs = self.channel.confirmed(self._started_at)
+        if self.delivery is not None:
+            self.delivery.entered()
         return True
 
     def go_on(
@@ -192,7 +202,7 @@ class Bash:
             self._phase = _Phase.TYPED
             self._typed_number = last.input_number
             position = last.position
-        self._delivery = delivery
+        self.delivery = delivery
         self.replayed.clear()
         self._replay_until = end
         self._channel = adopt(self, position)
@@ -222,13 +232,13 @@ class Bash:
 
     async def prepare(self, command: RunningCommand, text: bytes) -> Turn:
         """Leave a command where the shell will find it; only when idle."""
-        assert self._delivery is not None
-        if self._delivery.lost:
-            await self._threads.run(self._delivery.restore)
+        assert self.delivery is not None
+        if self.delivery.lost:
+            await self._threads.run(self.delivery.restore)
         if len(text) > _LARGE:
-            await self._threads.run(self._delivery.put, text)
+            await self._threads.run(self.delivery.put, text)
         else:
-            self._delivery.put(text)
+            self.delivery.put(text)
         self._debug_trap = self._debug_trap or (b"trap" in text and b"DEBUG" in text)
         suspect = b"PROMPT_COMMAND" in text or b"PS1" in text
         return Turn(secrets.token_urlsafe(6), command, suspect=suspect, text=text)
@@ -257,13 +267,13 @@ class Bash:
     def _show_command(self) -> bytes:
         """Have people who watch see the command in place of the line to type, which is returned."""
         line, text, command = self._command_line(), self._turn.text, self._turn.command
-        if self._delivery is None or command is None:
+        if self.delivery is None or command is None:
             return line
         shown = f"{command.text}\n".encode("utf-8", "replace")
         if self._prompt is not None:
             after = b"" if self.touched else self._stray.peek()[self._prompt_at :]
             shown, line = integration.shown_command(command.text, self._prompt + after, self._columns, line)
-        self._delivery.put_shown(text, shown)
+        self.delivery.put_shown(text, shown)
         return line
 
     def _press(self, key: bytes) -> None:
@@ -292,8 +302,8 @@ class Bash:
 
     async def remove_files(self) -> None:
         """Remove what only a living shell needs."""
-        if self._delivery is not None:
-            delivery, self._delivery = self._delivery, None
+        if self.delivery is not None:
+            delivery, self.delivery = self.delivery, None
             await self._threads.run(delivery.close)
 
     async def _see_image(self) -> ShellSample | None:
@@ -340,7 +350,7 @@ class Bash:
         self.channel.write(_DISCARD_LINE + line + b"\r", self._turn.token)
 
     def _command_line(self) -> bytes:
-        delivery = self._delivery
+        delivery = self.delivery
         return integration.command_line(
             self._turn.token, delivery.command if delivery is not None and delivery.moved else ""
         )
@@ -446,6 +456,8 @@ class Bash:
             self._printed(mark.raw, at)  # or some other program printed it
             return
         self.report = report
+        if starting:
+            self._started_at = at
         if self._phase is _Phase.DOUBT:
             self._believe_output()
         elif self._phase is _Phase.CLAIMED:
@@ -578,10 +590,11 @@ class Bash:
         self._timer = None
         self._later(self._look(self._turn))
 
-    def _later(self, work: Coroutine[Any, Any, object]) -> None:
+    def _later(self, work: Coroutine[Any, Any, object]) -> asyncio.Task[object]:
         task = self._loop.create_task(work)
         self._checks.add(task)
         task.add_done_callback(self._checks.discard)
+        return task
 
     async def _look(self, turn: Turn) -> None:
         pid = self.channel.pid
@@ -633,10 +646,10 @@ class Bash:
         elif turn.repaired:
             if turn.suspect and seen.editing:
                 self._stalled(pid, at_rest=True)
-        elif seen.interactive and seen.image != self._image and self._delivery is not None:
+        elif seen.interactive and seen.image != self._image and self.delivery is not None:
             self._image = seen.image
             turn.token = self.start_token  # what the new shell learns from the file
-            self._repair_with(integration.reload_line(self._delivery.path))
+            self._repair_with(integration.reload_line(self.delivery.path))
         elif turn.suspect and seen.editing:
             if self._on_its_way(turn, seen):
                 self._expect_output()

@@ -6,7 +6,7 @@ import asyncio
 import os
 import signal as signals
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 import msgspec
@@ -52,9 +52,9 @@ class OpenTerminal(Protocol):
     """Opens terminals in the holder."""
 
     async def __call__(
-        self, shell: BashShell, *, rcfile: str, token: str, cwd: str, receiver: Receiver
+        self, shell: BashShell, *, files: LogFiles, rcfile: str, token: str, cwd: str, receiver: Receiver
     ) -> HeldChannel:
-        """A terminal with a bash that reads `rcfile` and marks its start with `token`.
+        """A terminal with a bash that reads `rcfile` and marks its start with `token`; its log is `files`.
 
         Raises:
             OSError: it could not be opened.
@@ -77,6 +77,7 @@ class BashShell:
         threads: Threads,
         events: EventLog,
         journal: Journal,
+        oom: OomWatch,
         columns: int = 120,
     ) -> None:
         """`columns`: how wide the terminal is for commands outside the contract, unless the size was set."""
@@ -93,10 +94,12 @@ class BashShell:
         self.log = LogFiles(self.log_directory)
         self.closed = False
         self._bash: Bash | None = None
+        #: Started ahead, it waits for its directory.
+        self._ahead: Bash | None = None
         self._former: list[Bash] = []
         self._starting: asyncio.Task[None] | None = None
         self._monitors: dict[RunningCommand, Monitor] = {}
-        self._oom = OomWatch()
+        self._oom = oom
         self._open_terminal = open_terminal
         self._account = account
         self._threads = threads
@@ -146,15 +149,35 @@ class BashShell:
                 self._starting = None
         return gone
 
+    async def start_ahead(self, cwd: str, inherited: str) -> None:
+        """Start a bash that reads the user's startup files when it is needed, in the directory it gets then.
+
+        `inherited` is the directory that its environment names.
+
+        Raises:
+            OSError: it could not be started.
+        """
+        bash = Bash(self._threads, self)
+        try:
+            await self._open(bash, cwd, ahead=True, inherited=inherited)
+            self._ahead = bash
+        finally:
+            if self._ahead is None:
+                await bash.close()
+
+    @property
+    def waits(self) -> bool:
+        """Whether there is a bash that was started ahead."""
+        return self._ahead is not None and self._ahead.alive
+
     async def close(self) -> None:
         """End bash and everything it started."""
         self.closed = True
         if self._starting is not None:
             await asyncio.wait([self._starting])
-        shells = [*self._former, *([self._bash] if self._bash else [])]
+        shells = [*self._former, *(bash for bash in (self._bash, self._ahead) if bash)]
         self._former = []
         await asyncio.gather(*(bash.close() for bash in shells))
-        self._oom.close()
         self.printed()
 
     async def _start(self, cwd: str) -> None:
@@ -162,10 +185,12 @@ class BashShell:
             dead, self._bash = self._bash, None
             self._former.append(dead)
             await dead.remove_files()
-        await self._threads.run(self._oom.open)
+        ahead, self._ahead = self._ahead, None
         self._size = (self.opened.rows, self.opened.columns)
+        if ahead is not None and not await self._enter(ahead, cwd):
+            ahead = None
         for user_files in (True, False):
-            bash = Bash(self._threads, self)
+            bash, ahead = ahead or Bash(self._threads, self), None
             identity: ShellIdentity | None = None
             try:
                 async with asyncio.timeout(_START_LIMIT):
@@ -184,36 +209,50 @@ class BashShell:
                 return
         raise StartupError("bash did not come to a prompt")
 
+    async def _enter(self, ahead: Bash, cwd: str) -> bool:
+        """Send a bash that was started ahead to its directory; whether it is as good as a new one."""
+        assert ahead.delivery is not None
+        ahead.delivery.enter(cwd)
+        if await self._threads.run(ahead.delivery.is_fresh):
+            return True
+        await ahead.close()
+        return False
+
     async def _begin(self, bash: Bash, cwd: str, *, user_files: bool) -> ShellIdentity | None:
-        """Start a bash; None if it ended before its first prompt."""
-        account = self._account
-        delivery = await self._threads.run(
-            Delivery,
-            session=bash.session_token,
-            token=bash.start_token,
-            group=account.gid if account.switch else None,
-        )
-        rcfile = delivery.startup if user_files else delivery.hooks
-        position = 0
-
-        async def open_terminal(receiver: Receiver) -> HeldChannel:
-            nonlocal position
-            channel = await self._open_terminal(
-                self, rcfile=rcfile, token=bash.start_token, cwd=cwd, receiver=receiver
-            )
-            position = channel.position
-            return channel
-
-        if not await bash.begin(delivery, open_terminal):
+        """Start a bash, if it was not started ahead; None if it ended before its first prompt."""
+        delivery = bash.delivery or await self._open(bash, cwd, user_files=user_files)
+        if not await bash.started():
             return None
         return ShellIdentity(
             number=bash.channel.number,
             session_token=bash.session_token,
             start_token=bash.start_token,
             directory=delivery.path,
-            position=position,
+            position=bash.channel.begin,
             signs=bash.signs,
         )
+
+    async def _open(
+        self, bash: Bash, cwd: str, *, user_files: bool = True, ahead: bool = False, inherited: str = ""
+    ) -> Delivery:
+        group = self._account.gid if self._account.switch else None
+
+        def prepare() -> tuple[Delivery, LogFiles]:
+            self._oom.open()
+            files = LogFiles.find(self.log_directory)
+            tokens = {"session": bash.session_token, "token": bash.start_token}
+            return Delivery(**tokens, group=group, ahead=ahead, inherited=inherited), files
+
+        delivery, files = await self._threads.run(prepare)
+        rcfile = delivery.startup if user_files else delivery.hooks
+
+        def open_terminal(receiver: Receiver) -> Awaitable[HeldChannel]:
+            return self._open_terminal(
+                self, files=files, rcfile=rcfile, token=bash.start_token, cwd=cwd, receiver=receiver
+            )
+
+        await bash.open(delivery, open_terminal)
+        return delivery
 
     def _use(self, bash: Bash) -> None:
         self._bash = bash

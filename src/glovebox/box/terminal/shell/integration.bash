@@ -1,6 +1,7 @@
 # What the persistent shell needs to tell where a command begins and ends. Needs bash 4.4.
 #
-# Comes after the user's own startup files and after lines that set, read-only,
+# The functions come first; a shell that is started ahead has them before the user's own startup files, and all the rest after
+# those, and after lines that set, read-only,
 #   __gb_file     where the text of the next command is found, ended by a NUL
 #   __gb_session  the token of prompt marks
 # and __gb_token, the token of the current command.
@@ -8,25 +9,6 @@
 # Marks are OSC sequences. They go to the terminal itself, so `exec >file` cannot hide them, and carry a random token.
 # A program may find out the token and print an end mark of its own. So before its end mark the shell writes token and
 # status to /proc/self/comm, which the kernel lets no other process do; the holder compares them.
-
-# The line that is typed for each command starts with a blank to stay out of the history.
-HISTCONTROL=ignoreboth
-bind 'set enable-bracketed-paste off' 2>/dev/null
-bind 'set bell-style none' 2>/dev/null
-bind 'set bind-tty-special-chars off' 2>/dev/null
-PS2=
-# gVisor has a /dev/tty that cannot be opened: there the terminal is known by its own name only.
-__gb_tty=/dev/tty
-{ : >/dev/tty; } 2>/dev/null || __gb_tty=$(tty)
-readonly __gb_tty
-# Nor can a process change its name there.
-__gb_name=/proc/$$/comm
-{ builtin printf bash >|"$__gb_name"; } 2>/dev/null || __gb_name=/dev/null
-readonly __gb_name
-readonly __gb_before="\[\e]1807;A;$__gb_session\a\]" __gb_after="\[\e]1807;B;$__gb_session\a\]"
-__gb_own=() __gb_line=() __gb_prompt=()
-readonly __gb_entered="\e]1807;P;$__gb_session\a" __gb_hook='{ __gb_end; } >/dev/null 2>&1'
-alias git='git --no-pager'
 
 # Fetch the command for token $1, from the file $2 if that is another, and what people who watch are shown in place of the typed
 # line. That line evaluates the command afterwards, at top level, so that `declare`, `local`, traps and job control behave as if it
@@ -167,6 +149,26 @@ __gb_hook() {
 }
 
 readonly -f __gb __gb_begin __gb_end __gb_over __gb_arm __gb_hook
+# After the user's own startup files.
+
+# The line that is typed for each command starts with a blank to stay out of the history.
+HISTCONTROL=ignoreboth
+bind 'set enable-bracketed-paste off' 2>/dev/null
+bind 'set bell-style none' 2>/dev/null
+bind 'set bind-tty-special-chars off' 2>/dev/null
+PS2=
+# gVisor has a /dev/tty that cannot be opened: there the terminal is known by its own name only.
+__gb_tty=/dev/tty
+{ : >/dev/tty; } 2>/dev/null || __gb_tty=$(tty)
+readonly __gb_tty
+# Nor can a process change its name there.
+__gb_name=/proc/$$/comm
+{ builtin printf bash >|"$__gb_name"; } 2>/dev/null || __gb_name=/dev/null
+readonly __gb_name
+readonly __gb_before="\[\e]1807;A;$__gb_session\a\]" __gb_after="\[\e]1807;B;$__gb_session\a\]"
+__gb_own=() __gb_line=() __gb_prompt=()
+readonly __gb_entered="\e]1807;P;$__gb_session\a" __gb_hook='{ __gb_end; } >/dev/null 2>&1'
+alias git='git --no-pager'
 # The user's own prompt may run programs each time.
 PS1='\w \$ '
 __gb_arm

@@ -2,13 +2,14 @@
 
 `integration.bash` is the other half. A mark is `ESC ] 1807 ; kind ; token BEL`; the end mark carries more
 fields after the token. Kinds: `A` and `B` enclose the prompt, `P` says that a line was entered there, `C`
-begins and `D` ends a command's output; between `J` and `D` bash itself tells of jobs. `H` says that the
+begins and `D` ends a command's output; between `J` and `D` bash itself reports jobs. `H` says that the
 user's own hooks, which run after `D`, are over. Between `T` and `C` is what people see in place of the line
 that was typed.
 """
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import shlex
@@ -22,6 +23,9 @@ from glovebox.box.terminal.output.rendering import end_column
 COMMAND_FILE = "command"
 HOOKS_FILE = "hooks"
 STARTUP_FILE = "startup"
+#: For a shell that is started ahead.
+FUNCTIONS_FILE = "functions"
+PLACE_FILE = "place"
 
 _PREFIX = b"\x1b]1807;"
 _SEPARATOR = b"\x1f"
@@ -96,23 +100,48 @@ class EndReport(msgspec.Struct, frozen=True):
         )
 
 
-def hooks(*, directory: str, session: str, token: str) -> str:
+def hooks(*, directory: str, session: str, token: str, ahead: bool = False) -> str:
     """The text of the file that teaches a bash to mark its commands."""
-    body = Path(__file__).with_name("integration.bash").read_text(encoding="utf-8")
+    functions, setup = parts()
+    if ahead:
+        functions = f"declare -F __gb_hook >/dev/null || . {directory}/{FUNCTIONS_FILE}\n"
     return (
         f"__gb_token={token} __gb_count=0\n"
         "[[ ${__gb_session-} ]] && { __gb_arm; return; }\n"  # it has learned all this before
         f"readonly __gb_file={directory}/{COMMAND_FILE} __gb_session={session}\n"
-        f"{body}"
+        f"{functions}{setup}"
     )
 
 
-def startup(*, directory: str) -> str:
+@functools.cache
+def parts() -> tuple[str, str]:
+    """The functions of the integration, and what comes after the user's startup files."""
+    text = Path(__file__).with_name("integration.bash").read_text(encoding="utf-8")
+    functions, _, setup = text.partition("# After the user's own startup files.\n")
+    return functions, setup
+
+
+#: A bash that was started ahead reads its directory, and enters it as if it had begun there: as at any start,
+#: the inherited name of the directory is kept if it is a right one.
+_ENTER = """\
+. {directory}/functions
+IFS= read -r -d '' __gb_place <{directory}/place
+__gb_place=("$__gb_place" {inherited} ${{OLDPWD+"$OLDPWD"}})
+{{ builtin cd -P -- "$__gb_place" || builtin cd -P -- "${{HOME:-/}}" || builtin cd -P /; }} 2>/dev/null
+[[ ${{__gb_place[1]}} == /* && ${{__gb_place[1]}} -ef . ]] && builtin cd -L -- "${{__gb_place[1]}}"
+unset OLDPWD; export OLDPWD; [[ ${{__gb_place[2]+set}} ]] && OLDPWD=${{__gb_place[2]}}
+unset __gb_place; SECONDS=0
+"""
+
+
+def startup(*, directory: str, ahead: bool = False, inherited: str = "") -> str:
     """The text of the rc file: what an interactive bash reads anyway, then the hooks.
 
-    A bash that reads /etc/bash.bashrc, as Debian's does, has done so by then.
+    A bash that reads /etc/bash.bashrc, as Debian's does, has done so by then. One that is started `ahead`
+    first waits for the directory to be in; `inherited` is what its environment says of that.
     """
-    return f"[[ -f ~/.bashrc ]] && . ~/.bashrc\n. {directory}/{HOOKS_FILE}\n"
+    enter = _ENTER.format(directory=directory, inherited=shlex.quote(inherited)) if ahead else ""
+    return f"{enter}[[ -f ~/.bashrc ]] && . ~/.bashrc\n. {directory}/{HOOKS_FILE}\n"
 
 
 def command_line(token: str, file: str = "") -> bytes:

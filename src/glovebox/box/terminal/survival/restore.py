@@ -67,6 +67,8 @@ async def restore_sessions(
         elif not story.opened.static:
             await restore_without_shell(session, story, threads)
             yield session, None
+        elif not story.began:  # a spare one, or one that did not come to its command
+            await threads.run(state.forget, story.opened.name)
     for other in held.values():
         if other.name.startswith(PREFIX):
             await keeper.adopt(other)

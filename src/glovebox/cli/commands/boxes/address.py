@@ -33,7 +33,6 @@ _LIMIT = 10.0
 
 
 def add_command(commands: Commands) -> None:
-    """Add these commands."""
     descriptions = {
         "open": (
             "open a box in a web browser",

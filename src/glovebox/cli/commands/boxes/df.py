@@ -23,7 +23,6 @@ What containers use is known to their engine: docker system df -v
 
 
 def add_command(commands: Commands) -> None:
-    """Add this command."""
     parser = add_parser(
         commands,
         "df",
@@ -37,7 +36,6 @@ def add_command(commands: Commands) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Show it."""
     from glovebox.cli import console
     from glovebox.settings import host
 

@@ -20,7 +20,6 @@ _TELLING = ("action", "text", "what", "state", "reason", "observation", "error",
 
 
 def add_command(commands: Commands) -> None:
-    """Add this command."""
     parser = add_parser(
         commands,
         "events",
@@ -37,7 +36,6 @@ def add_command(commands: Commands) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print them."""
     from glovebox.cli import backends, console
     from glovebox.client.connection.events import server_sent_events
     from glovebox.json_codec import decode_json

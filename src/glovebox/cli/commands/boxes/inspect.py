@@ -22,7 +22,6 @@ _PARTS = {"server": "/server_info", "sessions": "/sessions", "processes": "/proc
 
 
 def add_command(commands: Commands) -> None:
-    """Add this command."""
     parser = add_parser(
         commands,
         "inspect",
@@ -37,7 +36,6 @@ def add_command(commands: Commands) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Show it."""
     from glovebox.cli import backends, console
 
     async def inspect() -> int:

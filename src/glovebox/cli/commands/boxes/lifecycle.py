@@ -55,7 +55,6 @@ _CHANGES = {
 
 
 def add_command(commands: Commands) -> None:
-    """Add these commands."""
     for name, (summary, description, examples) in _CHANGES.items():
         parser = add_parser(commands, name, help=summary, description=description, examples=examples)
         parser.add_argument("names", nargs="*" if name == "rm" else "+", metavar="BOX", help="Which boxes.")

@@ -14,7 +14,6 @@ examples:
 
 
 def add_command(commands: Commands) -> None:
-    """Add this command."""
     parser = add_parser(
         commands,
         "logs",
@@ -30,7 +29,6 @@ def add_command(commands: Commands) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the lines."""
     from glovebox.cli import backends, console
 
     async def print_lines() -> int:

@@ -20,7 +20,6 @@ HEAD = ("NAME", "BACKEND", "STATE", "AGE", "URL", "MADE OF")
 
 
 def add_command(commands: Commands) -> None:
-    """Add this command."""
     description = "List the boxes that are there, oldest first."
     parser = add_parser(commands, "ls", help="list boxes", description=description, examples=EXAMPLES)
     add_backend_argument(parser, default="all of them.")
@@ -30,7 +29,6 @@ def add_command(commands: Commands) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """List them."""
     from glovebox.cli import backends, console
     from glovebox.settings import host
 
@@ -61,5 +59,13 @@ def _row(info: BoxInfo) -> tuple[str, ...]:
     from glovebox.cli.console import age
 
     since = age(time.time() - info.created) if info.created else "-"
-    state = f"{info.state}, kept" if info.keep else info.state
-    return info.name, info.backend, state, since, info.url or "-", info.image or info.workspace or "-"
+    return info.name, info.backend, _state(info), since, info.url or "-", info.image or info.workspace or "-"
+
+
+def _state(info: BoxInfo) -> str:
+    said = info.labels
+    if "status" not in said:
+        return f"{info.state}, kept" if info.keep else info.state
+    # A VS Code window.
+    read_only = "read only" if said.get("trusted") == "no" else ""
+    return ", ".join(filter(None, (said["status"], read_only, said.get("agent"))))

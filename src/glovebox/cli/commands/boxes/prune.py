@@ -16,7 +16,6 @@ Those whose client is gone are also removed when the next box starts. `glovebox 
 
 
 def add_command(commands: Commands) -> None:
-    """Add this command."""
     parser = add_parser(
         commands,
         "prune",
@@ -31,7 +30,6 @@ def add_command(commands: Commands) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Remove them."""
     from glovebox.cli import backends, console
     from glovebox.errors import GloveboxError
     from glovebox.settings import host

@@ -25,7 +25,6 @@ _LIMIT = 20.0
 
 
 def add_command(commands: Commands) -> None:
-    """Add this command."""
     parser = add_parser(
         commands,
         "top",
@@ -42,7 +41,6 @@ def add_command(commands: Commands) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Show it."""
     from glovebox.cli import backends
 
     return backends.finish(_show(arguments))

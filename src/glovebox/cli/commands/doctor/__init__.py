@@ -17,7 +17,6 @@ The exit status is 1 if something keeps boxes of that backend from working, else
 
 
 def add_command(commands: Commands) -> None:
-    """Add this command."""
     parser = add_parser(
         commands,
         "doctor",
@@ -34,7 +33,6 @@ def add_command(commands: Commands) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run all checks."""
     from glovebox.cli.backends import finish
 
     return finish(_examine(arguments))

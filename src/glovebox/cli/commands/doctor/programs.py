@@ -27,7 +27,6 @@ _OPTIONAL = (
 
 
 def check(area: Area, settings: HostSettings) -> None:
-    """Look for every program."""
     path = settings.environment.get("PATH", os.defpath)
     _check_bash(area, path)
     for program, flag, advice in _OPTIONAL:
@@ -73,9 +72,10 @@ def _check_bubblewrap(area: Area, path: str) -> None:
             "It needs user namespaces, which the kernel or an AppArmor profile may keep from it.",
         )
     else:
-        from glovebox.backends.process.bubblewrap import SHARED
-
-        area.ok("bubblewrap", f"{_first_line([found, '--version'])}, works. {SHARED}")
+        version = _first_line([found, "--version"])
+        area.ok(
+            "bubblewrap", f"{version}, works. It isolates boxes, but not their network (docs/backends.md)"
+        )
 
 
 def _check_chromium(area: Area, path: str, settings: HostSettings) -> None:

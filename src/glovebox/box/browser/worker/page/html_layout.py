@@ -28,7 +28,7 @@ def parse(html: str, layout: Layout) -> None:
 
 
 class Layout:
-    """What a parser of lxml tells its findings to: where blanks go around tags and texts."""
+    """The target of a parser of lxml: decides where blanks go around tags and texts."""
 
     # fmt: off
     _VOID = frozenset({
@@ -80,7 +80,7 @@ class Layout:
     def declaration(self, text: str) -> None:
         """A comment, an instruction or a document type."""
 
-    # What lxml tells.
+    # Called by lxml.
 
     def start(self, tag: str, attributes: Mapping[str, str]) -> None:
         if self.is_done:
