@@ -244,6 +244,11 @@ export interface Content {
 export interface Written {
   kind: "written";
   created: boolean;
+  /**
+   * What the file has now, if that is not what was sent: settings of the user may change a file when it is
+   * saved, as a formatter does.
+   */
+  saved?: Uint8Array | null;
 }
 
 /** Something in a directory. */

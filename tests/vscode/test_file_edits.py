@@ -13,7 +13,14 @@ import pytest
 from glovebox import SyncRuntime
 from glovebox.protocol.actions import FileEditAction, FileReadAction, FileWriteAction
 from glovebox.protocol.base import Action
-from glovebox.protocol.files import DeleteAction, GlobAction, GrepAction, MoveAction
+from glovebox.protocol.files import (
+    DeleteAction,
+    GlobAction,
+    GlobObservation,
+    GrepAction,
+    GrepObservation,
+    MoveAction,
+)
 from glovebox.protocol.observations import ErrorObservation, FileReadObservation
 from tests.support.running import wait_until
 from tests.support.waiting import LIMIT
@@ -258,3 +265,102 @@ def test_edits_open_nothing_if_the_user_has_set_so(saving: Window) -> None:
         agent.write("quiet.txt", "quiet")
     assert (saving.folder / "quiet.txt").read_text() == "quiet\n"
     assert "quiet.txt" not in saving.tabs()
+
+
+# Settings of editors and searches.
+
+SETTINGS = """{
+    "editor.formatOnSave": true,
+    "files.insertFinalNewline": true,
+    "files.trimTrailingWhitespace": true,
+    "files.exclude": {"**/built": true},
+    "search.exclude": {"**/vendor": true},
+    "glovebox.showEdits": "off"
+}"""
+
+
+@pytest.fixture(scope="module")
+def configured(workstation: Workstation) -> Iterator[Window]:
+    """A window of a user who has settings."""
+    files = {
+        ".vscode/settings.json": SETTINGS,
+        "built/needle.py": "needle\n",
+        "vendor/needle.py": "needle\n",
+        "src/needle.py": "needle\n",
+    }
+    with workstation.window(workstation.folder("configured", files)) as window:
+        window.connect()
+        yield window
+
+
+@pytest.mark.parametrize("name", ["open.txt", "closed.txt"])
+def test_an_edit_is_saved_as_the_settings_of_editors_want_and_the_agent_is_told(
+    configured: Window, name: str
+) -> None:
+    file = make(configured, name)
+    configured.bring_to_front()
+    if name == "open.txt":
+        configured.open_file(name)
+    with configured.agent() as agent:
+        answer = agent.edit(str(file), command="str_replace", old_str="three\n", new_str="3   \nend")
+        assert file.read_text() == "one\ntwo\n3\nend\n"
+        assert answer.content.endswith("which has this now:\none\ntwo\n3\nend\n")
+        plain = agent.edit(str(file), command="str_replace", old_str="3\nend", new_str="4")
+        assert "which has this now" not in plain.content
+        assert file.read_text() == "one\ntwo\n4\n"
+
+
+def test_a_new_file_is_saved_as_the_settings_want_too(configured: Window) -> None:
+    with configured.agent() as agent:
+        answer = agent.edit(str(configured.folder / "new.txt"), command="create", file_text="a  \nb")
+        assert (configured.folder / "new.txt").read_text() == "a\nb\n"
+        assert answer.content.endswith("which has this now:\na\nb\n")
+        assert agent.read(str(configured.folder / "new.txt")).content == "a\nb\n"
+
+
+def test_a_formatter_of_the_user_formats_what_an_agent_saves(configured: Window) -> None:
+    file = make(configured, "data.json", '{"a": 1}\n')
+    configured.bring_to_front()
+    configured.open_file("data.json")
+    with configured.agent() as agent:
+
+        def is_formatted() -> bool:  # the extension with the formatter may start late
+            file.write_text('{"a": 1}\n')
+            answer = replace(agent, file, '"a": 1', '"a":   1,"b":2')
+            return answer == "done" and file.read_text() == '{\n    "a": 1,\n    "b": 2\n}\n'
+
+        wait_until(is_formatted, 3 * LIMIT, what="a formatted file")
+
+
+def test_searches_leave_out_what_the_user_excludes_unless_ignored_files_are_asked_for(
+    configured: Window,
+) -> None:
+    folder = str(configured.folder)
+    with configured.agent() as agent:
+        for respect, paths in ((True, ["src"]), (False, ["built", "src", "vendor"])):
+            found = agent.execute(GlobAction(pattern="**/needle.py", path=folder, respect_gitignore=respect))
+            assert isinstance(found, GlobObservation)
+            assert sorted(found.matches) == [f"{folder}/{path}/needle.py" for path in paths]
+            lines = agent.execute(GrepAction(pattern="needle", path=folder, respect_gitignore=respect))
+            assert isinstance(lines, GrepObservation)
+            assert lines.files == len(paths)
+        inside = agent.execute(GrepAction(pattern="needle", path=f"{folder}/vendor"))
+        assert isinstance(inside, GrepObservation)
+        assert inside.files == 1
+        assert "built/" in agent.list_files(folder)
+
+
+def test_a_file_that_the_user_saved_between_reading_and_editing_is_edited_as_it_is_now(
+    agent: SyncRuntime, window: Window
+) -> None:
+    file = make(window, "between.txt")
+    window.open_file(file.name)
+    assert agent.read(str(file)).content == "one\ntwo\nthree\n"
+    window.press("Control+a")
+    window.type("mine")
+    window.press("Control+s")
+    wait_until(lambda: file.read_text() == "mine", what="the user's change on the disk")
+    missing = agent.edit(str(file), command="str_replace", old_str="two", new_str="2")
+    assert "did not appear verbatim" in missing.content
+    assert replace(agent, file, "mine", "ours") == "done"
+    assert file.read_text() == "ours"

@@ -9,6 +9,12 @@ import { documentAt, encodeDocument, handleUnsaved, isUpToDate, unsavedAt, waitF
 import { isMissing, Refusal } from "./refusal";
 import { decodeText, lineEnding, normalizeNewlines, sha256, smallestChange } from "./text_changes";
 
+/** Settings that change a file when an editor saves it. */
+const SAVE_SETTINGS = {
+  editor: ["formatOnSave", "codeActionsOnSave"],
+  files: ["insertFinalNewline", "trimTrailingWhitespace", "trimFinalNewlines"],
+};
+
 /** Reads and writes files through the editors in which they are open. */
 export class Documents {
   constructor(
@@ -37,9 +43,13 @@ export class Documents {
       await handleUnsaved(place);
       const before = await readContent(place.path);
       checkPreconditions(order, before);
-      const after = new Uint8Array(order.data);
-      await this.changes.edit(place.path, () => replaceContent(place, before, after));
-      return { kind: "written", created: before === undefined };
+      const sent = new Uint8Array(order.data);
+      let after: Uint8Array = sent;
+      await this.changes.edit(place.path, async () => {
+        after = await replaceContent(place, before, sent);
+      });
+      const isSame = Buffer.compare(sent, after) === 0;
+      return { kind: "written", created: before === undefined, ...(isSame ? {} : { saved: after }) };
     });
   }
 }
@@ -97,41 +107,76 @@ async function readPiece(path: string, offset: number, length: number): Promise<
   }
 }
 
-/** Write a file: through its editor if it is open, which keeps its position and can undo the change. */
-export async function replaceContent(place: Place, before: Uint8Array | undefined, after: Uint8Array): Promise<void> {
-  const document = documentAt(place.path);
+/**
+ * Write a file; returns what it has then, which settings of the user may have made different.
+ *
+ * A text goes through its editor if it is open, which keeps its position and can undo the change, or if saving it there would
+ * change it, as a formatter does.
+ */
+export async function replaceContent(place: Place, before: Uint8Array | undefined, after: Uint8Array): Promise<Uint8Array> {
+  const uri = vscode.Uri.file(place.path);
   const text = decodeText(after);
-  if (document !== undefined && !document.isClosed && before !== undefined && text !== undefined) {
-    await editAndSave(document, before, text);
-    const onDisk = await readContent(place.path);
-    // An encoding, mixed line endings or a formatter may have made it different.
-    if (onDisk !== undefined && Buffer.compare(onDisk, after) === 0) {
-      return;
+  let known = before;
+  let document = documentAt(place.path);
+  if (document === undefined && text !== undefined && changesOnSave(uri)) {
+    if (before === undefined) {
+      await vscode.workspace.fs.writeFile(uri, new Uint8Array());
+      known = new Uint8Array();
     }
-    // Or the user has typed in the meantime, so that the edit was refused.
+    document = await openDocument(uri);
+  }
+  if (document !== undefined && !document.isClosed && known !== undefined && text !== undefined) {
+    const saved = (await editAndSave(document, known, text)) ? await readContent(place.path) : undefined;
+    // With another text it is what the user's settings want; otherwise its byte order mark may be missing.
+    if (saved !== undefined && (decodeText(saved) !== text || Buffer.compare(saved, after) === 0)) {
+      return saved;
+    }
+    // The user may have typed in the meantime, so that the edit was refused.
     await handleUnsaved(place);
   }
-  await vscode.workspace.fs.writeFile(vscode.Uri.file(place.path), after);
+  await vscode.workspace.fs.writeFile(uri, after);
   if (document !== undefined && text !== undefined) {
     await waitForText(document, (shown) => normalizeNewlines(shown) === normalizeNewlines(text));
   }
+  return after;
 }
 
-/** Edit and save an open document, if it has the content of its file. */
-async function editAndSave(document: vscode.TextDocument, onDisk: Uint8Array, text: string): Promise<void> {
+/** Whether the user's settings may change a file when an editor saves it, in any language. */
+function changesOnSave(uri: vscode.Uri): boolean {
+  return Object.entries(SAVE_SETTINGS).some(([section, names]) => {
+    const settings = vscode.workspace.getConfiguration(section, uri);
+    return names.some((name) => {
+      const value: unknown = settings.get(name);
+      const isSet = typeof value === "object" && value !== null ? Object.keys(value).length > 0 : value === true;
+      return isSet || (settings.inspect(name)?.languageIds ?? []).length > 0;
+    });
+  });
+}
+
+/** The document of a file, which is not shown for that; undefined if it is no text for VS Code. */
+async function openDocument(uri: vscode.Uri): Promise<vscode.TextDocument | undefined> {
+  try {
+    return await vscode.workspace.openTextDocument(uri);
+  } catch {
+    return undefined;
+  }
+}
+
+/** Edit and save an open document, if it has the content of its file; returns whether that was possible. */
+async function editAndSave(document: vscode.TextDocument, onDisk: Uint8Array, text: string): Promise<boolean> {
   const before = document.getText();
   const ends = lineEnding(text);
   // A document that has not loaded the last change of its file cannot be saved.
   if (!isUpToDate(document, onDisk) || ends === "mixed") {
-    return;
+    return false;
   }
   const edits = editsOf(document, text, ends);
   if (edits.length === 0 || !(await applyEdits(document.uri, edits))) {
-    return;
+    return false;
   }
   await document.save();
   if (!document.isDirty) {
-    return;
+    return true;
   }
   await restoreText(document, before);
   throw new Refusal(

@@ -19,6 +19,36 @@ export function includeMatcher(pattern: string): Matcher {
   return matcher(anywhere, true);
 }
 
+/**
+ * Compile the globs of settings such as `search.exclude`, which match a path or a directory that it is in.
+ *
+ * Paths are relative to a directory that is at `prefix` in the folder of the workspace, and is searched in any case.
+ */
+export function excluder(patterns: readonly string[], prefix: string): Matcher {
+  const matchers = patterns.flatMap(compile);
+  const known = new Map<string, boolean>();
+  const isExcluded = (path: string): boolean => {
+    const end = path.lastIndexOf("/");
+    const whole = prefix === "" ? path : `${prefix}/${path}`;
+    return (end > 0 && isDirectoryExcluded(path.slice(0, end))) || matchers.some((matches) => matches(whole));
+  };
+  const isDirectoryExcluded = (path: string): boolean => {
+    const excluded = known.get(path) ?? isExcluded(path);
+    known.set(path, excluded);
+    return excluded;
+  };
+  return matchers.length === 0 ? () => false : isExcluded;
+}
+
+/** A matcher; none for a glob that is wrong, which VS Code ignores. */
+function compile(pattern: string): Matcher[] {
+  try {
+    return [matcher(pattern.replace(/\/$/, ""), true)];
+  } catch {
+    return [];
+  }
+}
+
 /** Whether a pattern has names that start with a dot. */
 export function namesHidden(pattern: string): boolean {
   return /(^|[/{,])\.[^/]/.test(pattern);

@@ -1,5 +1,5 @@
 import { stat } from "node:fs/promises";
-import { basename, dirname, join } from "node:path";
+import { basename, dirname, join, relative } from "node:path";
 import * as vscode from "vscode";
 
 import type { Found, Glob, Grep, Lines } from "../protocol";
@@ -7,7 +7,7 @@ import { throwIfCancelled } from "./concurrency";
 import type { Containment } from "./containment";
 import { grepFiles, type GrepResult } from "./fallback_grep";
 import { filterArguments, type FileFilter, type Listing, listWithoutRipgrep, listWithRipgrep } from "./file_listing";
-import { includeMatcher, matcher, namesHidden } from "./globs";
+import { excluder, includeMatcher, type Matcher, matcher, namesHidden } from "./globs";
 import { Refusal } from "./refusal";
 import { findRipgrep, MatchCollector, runSearch } from "./ripgrep";
 
@@ -28,7 +28,8 @@ export class Search {
     const matches = matcher(order.pattern.replace(/^\.\//, ""), order.hidden);
     const filter = { hidden: order.hidden || namesHidden(order.pattern), ignored: order.ignored };
     const listing = await this.list(place.path, filter, signal);
-    const paths = listing.paths.filter(matches).map((path) => join(place.path, path));
+    const isExcluded = excludedBelow(place.path, order.ignored);
+    const paths = listing.paths.filter((path) => matches(path) && !isExcluded(path)).map((path) => join(place.path, path));
     const sorted = await newestFirst(paths, signal);
     return {
       kind: "found",
@@ -42,7 +43,9 @@ export class Search {
     const isDirectory = (await stat(place.path)).isDirectory();
     const directory = isDirectory ? place.path : dirname(place.path);
     const file = isDirectory ? "" : basename(place.path);
-    const wanted = order.include === "" || !isDirectory ? (): boolean => true : includeMatcher(order.include);
+    const isIncluded = order.include === "" || !isDirectory ? (): boolean => true : includeMatcher(order.include);
+    const isExcluded = excludedBelow(directory, order.ignored || !isDirectory);
+    const wanted: Matcher = (path) => isIncluded(path) && !isExcluded(path);
     const rg = await this.ripgrep();
     const { lines, incomplete } =
       rg === undefined
@@ -73,6 +76,19 @@ export class Search {
     this.ripgrepPath ??= findRipgrep(vscode.env.appRoot);
     return this.ripgrepPath;
   }
+}
+
+/** What the user excludes from searches below a directory, unless ignored files are searched, too. */
+function excludedBelow(directory: string, ignored: boolean): Matcher {
+  const uri = vscode.Uri.file(directory);
+  const folder = vscode.workspace.getWorkspaceFolder(uri);
+  const patterns = ["files", "search"].flatMap((section) =>
+    Object.entries(vscode.workspace.getConfiguration(section, uri).get<Record<string, unknown>>("exclude", {})),
+  );
+  // Conditions on files beside a file are left out.
+  const excluded = patterns.filter(([, value]) => value === true).map(([pattern]) => pattern);
+  const prefix = folder === undefined ? "" : relative(folder.uri.fsPath, directory).replaceAll("\\", "/");
+  return excluder(ignored ? [] : excluded, prefix);
 }
 
 /** What is searched: a directory, or one file in it. */

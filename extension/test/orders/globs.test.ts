@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { includeMatcher, matcher, namesHidden } from "../../src/orders/globs";
+import { excluder, includeMatcher, matcher, namesHidden } from "../../src/orders/globs";
 
 function matching(pattern: string, hidden = false): string[] {
   const paths = ["a.py", "b.ts", ".h.py", "src/a.py", "src/deep/b.py", "src/.hid/c.py", "a,b", "src/x[1].py", "+(.py"];
@@ -50,4 +50,15 @@ test("an include glob matches file names unless it has a slash", () => {
   assert.equal(includeMatcher("src/*.py")("src/a.py"), true);
   assert.equal(includeMatcher("src/*.py")("other/src/a.py"), false);
   assert.equal(includeMatcher("/src/*.py")("src/a.py"), true);
+});
+
+test("what is excluded by a setting is excluded with all that is in it", () => {
+  const isExcluded = excluder(["**/node_modules", "out/", "docs/*.md", "a[b"], "");
+  const paths = ["node_modules/x.js", "a/node_modules/b/c.js", "out/deep/x", "docs/a.md", "src/out/x", "docs/b/a.md", "x.js"];
+  assert.deepEqual(paths.filter(isExcluded), paths.slice(0, 4));
+});
+
+test("settings are relative to the folder, and a directory that is searched itself is not excluded", () => {
+  const isExcluded = excluder(["**/vendor", "lib/vendor/old"], "lib/vendor");
+  assert.deepEqual(["a.js", "old/b.js", "x/vendor/c.js"].filter(isExcluded), ["old/b.js", "x/vendor/c.js"]);
 });

@@ -220,6 +220,9 @@ class Written(Answer, tag="written"):
     """A file was written."""
 
     created: bool
+    #: What the file has now, if that is not what was sent: settings of the user may change a file when it is
+    #: saved, as a formatter does.
+    saved: bytes | None = None
 
 
 class Entry(Message):

@@ -10,9 +10,14 @@ import os
 import posixpath
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping
+from contextvars import ContextVar
 from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar
 
+import msgspec
+
+from glovebox.box.executor import Call
+from glovebox.box.files.actions.content import FileActions
 from glovebox.box.files.actions.paths import answered
 from glovebox.box.files.disk.encoding import SAMPLE_SIZE
 from glovebox.box.files.disk.path_errors import (
@@ -31,9 +36,10 @@ from glovebox.box.files.editor.editor import ATTEMPTS
 from glovebox.box.machine import FileHandle, MainShell, PathKind, Tree, TreeEntry
 from glovebox.box.threads import Threads
 from glovebox.hub.window_client import Hands, OrderRefused
+from glovebox.protocol.actions import FileEditAction, FileWriteAction
 from glovebox.protocol.base import Observation
 from glovebox.protocol.files import FileType, StatObservation
-from glovebox.protocol.observations import ErrorObservation
+from glovebox.protocol.observations import ErrorObservation, FileEditObservation, FileWriteObservation
 from glovebox.protocol.window import (
     PIECE,
     Content,
@@ -76,6 +82,10 @@ _ARRANGING: Numbers = {
     "not_empty": errno.ENOTEMPTY,
 }
 _NO_IDS: Mapping[str, str] = {}
+#: How much of a text that an editor has changed is told.
+_MOST_SAVED = 10_000
+#: What the files that an action has written hold, where that is not what it sent.
+_saved: ContextVar[list[bytes]] = ContextVar("saved")
 #: The ids that path actions of any box have for refusals.
 _ERROR_IDS = {
     "is_directory": "is_a_directory",
@@ -203,16 +213,21 @@ class WindowFiles:
         assert isinstance(file, WindowFile)
         assert file.data is not None
         expected = await self._threads.run(lambda: hashlib.sha256(file.data or b"").hexdigest())
-        with _refusals(file.path):
-            await self._hands.do(Write(path=file.path, data=data, expected=expected), Written)
+        await self._write(Write(path=file.path, data=data, expected=expected))
+
+    async def _write(self, order: Write, numbers: Numbers = _NO_NUMBERS) -> None:
+        with _refusals(order.path, numbers):
+            written = await self._hands.do(order, Written)
+        if written.saved is not None:
+            _saved.get().append(written.saved)
 
     async def splice(self, file: FileHandle, content: str, start: int | None, end: int | None) -> None:
         size = f"The file has {file.size:,} bytes."
         raise FileActionError("", f"{file.path} is too large to be written in part: {size}")
 
     async def create(self, path: str, data: bytes, *, exclusive: bool) -> None:
-        with _refusals(path, _CREATING if exclusive else _NO_NUMBERS):
-            await self._hands.do(Write(path=path, data=data, exclusive=True), Written)
+        order = Write(path=path, data=data, exclusive=True)
+        await self._write(order, _CREATING if exclusive else _NO_NUMBERS)
 
     async def tree(self, path: str) -> Tree:
         entries = [TreeEntry(path, True)]
@@ -298,6 +313,29 @@ class WindowFiles:
 
     def _folders(self) -> list[str]:
         return [folder.path.rstrip("/") for folder in self._hands.window.folders]
+
+
+class WindowFileActions(FileActions):
+    """Reads, writes and edits files of a window; tells what its editors made of them."""
+
+    async def write(self, action: FileWriteAction, call: Call) -> FileWriteObservation | ErrorObservation:
+        _saved.set([])
+        return _with_saved(await super().write(action, call))
+
+    async def edit(self, action: FileEditAction, call: Call) -> FileEditObservation | ErrorObservation:
+        _saved.set([])
+        return _with_saved(await super().edit(action, call))
+
+
+def _with_saved(answer: ObservationT) -> ObservationT:
+    """An answer with the text of a file that the window's editor has changed while saving it."""
+    if not (saved := _saved.get()):
+        return answer
+    text = saved[-1].decode("utf-8", "replace")
+    if len(text) > _MOST_SAVED:
+        text = f"{text[:_MOST_SAVED]}\n[... {len(text) - _MOST_SAVED} more characters]"
+    note = f"The window's editor changed the text when it saved the file, which has this now:\n{text}"
+    return msgspec.structs.replace(answer, content=f"{answer.content}\n{note}".lstrip())
 
 
 @contextlib.contextmanager

@@ -10,7 +10,6 @@ from starlette.responses import Response
 from starlette.websockets import WebSocket
 
 from glovebox.box.executor import Call, Handler, Observer, Outcome
-from glovebox.box.files.actions.content import FileActions
 from glovebox.box.files.actions.paths import PathActions
 from glovebox.box.plugin import Context, Plugin
 from glovebox.box.system.stats import ServerInfo, Stats
@@ -21,7 +20,7 @@ from glovebox.http.endpoints import Endpoint, Reply, Socket
 from glovebox.http.responses import json_response, to_json
 from glovebox.hub.window.action_reports import ActionReporter
 from glovebox.hub.window.companion import Companion
-from glovebox.hub.window.files import WindowFiles
+from glovebox.hub.window.files import WindowFileActions, WindowFiles
 from glovebox.hub.window.search import WindowSearch
 from glovebox.hub.window.terminal import WindowTerminal
 from glovebox.hub.window.transfer import WindowTransfer
@@ -51,7 +50,7 @@ class WindowPlugin(Plugin):
             threads=context.threads,
         )
         files = WindowFiles(hands, context.threads)
-        self._content = FileActions(
+        self._content = WindowFileActions(
             files,
             shell=self.terminal,
             workspace=lambda: self.terminal.workspace,
