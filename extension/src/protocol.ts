@@ -502,6 +502,8 @@ export interface ActionReport {
   seconds: number;
   /** Why it failed. */
   message: string;
+  /** What an action of the companion box came to, or the end of it; the window sees other output itself. */
+  output: string;
 }
 
 /** A command has printed something: as the terminal got it, control sequences included. */

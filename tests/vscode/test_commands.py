@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Iterator
+import shutil
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -32,6 +34,14 @@ SHAPES = {
     "no end of line": ("printf unfinished", "unfinished", 0),
     "not ASCII": ("echo 'größer ✓ 漢字'", "größer ✓ 漢字", 0),
     "a long one": (f"echo {'x' * 10_000} | wc -c", "10001", 0),
+    "a function": ("greet() { echo hi; }; greet", "hi", 0),
+    "a list": ("cd . && echo one; echo two 2>&1 | cat", "one\ntwo", 0),
+    "an exclamation mark": ('echo "hi!"', "hi!", 0),
+    "a comment at the end": ("echo a # b", "a", 0),
+    "a background process": ("(true & wait); echo waited", "waited", 0),
+    "a tab": ("printf '%s' 'a\tb' | wc -c", "3", 0),
+    "leading spaces": ("  echo led", "led", 0),
+    "a loop on one line": ("for n in 1 2; do echo $n; done", "1\n2", 0),
     "a long line": ("head -c 20000 /dev/zero | tr '\\0' x | wc -c", "20000", 0),
 }
 
@@ -52,9 +62,79 @@ def test_a_command_of_any_shape_ends_with_its_output_and_its_exit_code(
     assert (answer.content, answer.metadata.exit_code) == (content, code)
 
 
-def test_quotes_that_are_never_closed_are_an_error_of_the_shell(agent: SyncRuntime) -> None:
-    answer = run(agent, "echo 'never closed", timeout=LIMIT)
-    assert "unexpected EOF" in answer.content
+#: What shells of users have: that of Debian leaves commands out of its history, and has aliases.
+SHELLS = {
+    "bash": {},
+    "bash as in Debian": {
+        ".bashrc": "PS1='\\[\\e[32m\\]\\u@\\h:\\w\\[\\e[0m\\]\\$ '\n"
+        "HISTCONTROL=ignoreboth\nalias ls='ls -F'\n"
+    },
+    "zsh": {".zshrc": "PROMPT='%1~ %# '\n"},
+}
+MATRIX = ["plain", "a subshell alone", "a here-document", "a list", "one that fails", "an exclamation mark",
+          "a loop over several lines", "a comment at the end", "no such program"]  # fmt: skip
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_shells_of_users_run_every_shape_again_and_again_and_show_only_what_is_run(
+    workstation: Workstation, shell: str
+) -> None:
+    program = shutil.which(shell.split()[0])
+    if program is None:
+        pytest.skip(f"there is no {shell}")
+    profile = f'{{"mine": {{"path": "{program}"}}}}'
+    settings = (
+        f'{{"terminal.integrated.profiles.linux": {profile}, '
+        '"terminal.integrated.defaultProfile.linux": "mine"}'
+    )
+    folder = workstation.folder(f"shell {shell}", {".vscode/settings.json": settings})
+    with user_files(workstation, SHELLS[shell]), workstation.window(folder) as window:
+        # VS Code detects shells when it opens the first terminal, and may use another one until then.
+        window.command("Terminal: Create New Terminal")
+        wait_until(lambda: window.terminal_text() != "", what="a prompt")
+        window.connect()
+        with window.agent() as agent:
+            for _ in range(3):
+                for command, content, code in map(SHAPES.__getitem__, MATRIX):
+                    answer = run(agent, command, timeout=LIMIT)
+                    assert (answer.content, answer.metadata.exit_code) == (content, code), command
+            assert run(agent, "( exit 3 )", timeout=LIMIT).metadata.exit_code == 3
+            assert run(agent, "echo $?", timeout=LIMIT).content == "3"
+            wait_until(lambda: "echo $?" in window.terminal_text(), what="the last command")
+            text = window.terminal_text()
+    for shown in ("( exit 3 )", "> done"):
+        assert shown in text
+    assert "/gb-" not in text
+
+
+@contextlib.contextmanager
+def user_files(workstation: Workstation, files: Mapping[str, str]) -> Iterator[None]:
+    """Files in the user's home directory."""
+    home = workstation.server.home
+    before = {name: (home / name).read_text() if (home / name).exists() else "" for name in files}
+    for name, text in files.items():
+        (home / name).write_text(text)
+    yield
+    for name, text in before.items():
+        (home / name).write_text(text)
+
+
+def test_values_of_variables_that_a_program_sets_are_not_shown(agent: SyncRuntime, window: Window) -> None:
+    run(agent, "export SECRET_KEY='hush-hush'; export OTHER=quiet;", session="variables", timeout=LIMIT)
+    assert run(agent, "echo ${#SECRET_KEY} set", session="variables", timeout=LIMIT).content == "9 set"
+    wait_until(lambda: "9 set" in window.terminal_text(), what="the output in the terminal")
+    assert "export SECRET_KEY=...; export OTHER=...;" in window.terminal_text()
+    assert "hush" not in window.terminal_text()
+
+
+@pytest.mark.parametrize(
+    ("command", "error"), [("echo 'never closed", "unexpected EOF"), ("echo )", "unexpected token")]
+)
+def test_a_command_that_cannot_be_parsed_is_an_error_of_the_shell(
+    agent: SyncRuntime, command: str, error: str
+) -> None:
+    answer = run(agent, command, timeout=LIMIT)
+    assert error in answer.content
     assert answer.metadata.exit_code > 0
     assert run(agent, "echo next").content == "next"
 
@@ -139,11 +219,9 @@ def test_many_commands_in_a_row_are_answered_right(agent: SyncRuntime) -> None:
 @pytest.fixture
 def dated(workstation: Workstation) -> Iterator[None]:
     """Shells that report their commands to VS Code with the time."""
-    file = workstation.server.home / ".bashrc"
-    original = file.read_text()
-    file.write_text(f"{original}HISTTIMEFORMAT='%F %T '\n")
-    yield
-    file.write_text(original)
+    original = (workstation.server.home / ".bashrc").read_text()
+    with user_files(workstation, {".bashrc": f"{original}HISTTIMEFORMAT='%F %T '\n"}):
+        yield
 
 
 @pytest.mark.usefixtures("dated")

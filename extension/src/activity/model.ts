@@ -72,6 +72,7 @@ export class Activity {
       action.seconds = report.seconds;
       action.exitCode = report.exit_code ?? action.exitCode;
       action.message = report.message;
+      action.output.add(report.output);
     }
     action.kind = report.kind;
     action.summary = report.summary;
@@ -186,7 +187,7 @@ function pathsOf(order: Order): string[] {
   }
 }
 
-/** The outcome of an action in a few words: its duration and exit code, or what it does. */
+/** The outcome of an action in a few words: its exit code and duration, or what it does. */
 export function outcome(action: AgentAction): string {
   switch (action.state) {
     case "waiting":
@@ -195,7 +196,8 @@ export function outcome(action: AgentAction): string {
       return "running";
     default: {
       const exit = action.exitCode === null ? "" : `exit ${action.exitCode}`;
-      return [duration(action.seconds), exit, action.state === "failed" && !exit ? "failed" : ""].filter(Boolean).join(" · ");
+      const words = [exit || (action.state === "failed" ? "failed" : ""), duration(action.seconds)];
+      return words.filter(Boolean).join(" · ");
     }
   }
 }

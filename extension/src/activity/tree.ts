@@ -1,32 +1,19 @@
 import * as vscode from "vscode";
 
+import type { ApprovalRequest, Approvals } from "../approval/approvals";
 import type { ConnectionState } from "../hub/connection";
 import { type ActionState, type Activity, type AgentAction, outcome } from "./model";
 
-/** A question that waits for the user's decision. */
-export interface ApprovalRequest {
-  id: string;
-  kind: string;
-  /** What is to be done, in one line. */
-  summary: string;
-  /** The same at length. */
-  detail: string;
-  agent: string;
-  /** The id of the action. */
-  action: string;
-}
-
-/** The questions that wait for the user's decision. */
-export interface PendingApprovals {
-  readonly pending: readonly ApprovalRequest[];
-  readonly onDidChange: (listener: () => void) => { dispose(): void };
-}
+/** The requests that wait for the user's decision. */
+export type PendingApprovals = Pick<Approvals, "pending" | "onDidChange">;
 
 type Node =
   | { type: "state" }
   | ({ type: "approval" } & ApprovalRequest)
   | { type: "action"; action: AgentAction };
 
+/** What is shown as it is run, without the kind of action. */
+const COMMANDS = new Set(["run", "command"]);
 const ICONS: Record<ActionState, [icon: string, color: string]> = {
   waiting: ["bell-dot", "notificationsWarningIcon.foreground"],
   running: ["loading~spin", "progressBar.background"],
@@ -146,6 +133,12 @@ function tooltipOf(state: ConnectionState): string {
   }
 }
 
+/** Paths relative to the folders of the workspace. */
+function withoutFolders(summary: string): string {
+  const folders = vscode.workspace.workspaceFolders ?? [];
+  return folders.reduce((text, { uri }) => text.replaceAll(`${uri.fsPath}/`, ""), summary);
+}
+
 function approvalItem(request: ApprovalRequest): vscode.TreeItem {
   const item = new vscode.TreeItem(request.summary);
   item.id = `approval ${request.id}`;
@@ -153,16 +146,18 @@ function approvalItem(request: ApprovalRequest): vscode.TreeItem {
   item.tooltip = request.detail;
   item.iconPath = new vscode.ThemeIcon("question", new vscode.ThemeColor("notificationsWarningIcon.foreground"));
   item.contextValue = "approval";
+  item.command = { command: "glovebox.showRequest", title: "Show", arguments: [request] };
   item.accessibilityInformation = { label: `${request.kind} ${request.summary} waits for your approval` };
   return item;
 }
 
 function actionItem(action: AgentAction): vscode.TreeItem {
   const [icon, color] = ICONS[action.state];
-  const label = action.summary.startsWith("/") ? vscode.workspace.asRelativePath(action.summary) : action.summary;
+  const isCommand = COMMANDS.has(action.kind);
+  const label = isCommand ? action.summary : withoutFolders(action.summary);
   const item = new vscode.TreeItem(label || action.kind);
   item.id = `action ${action.id}`;
-  item.description = `${action.kind} · ${outcome(action)}`;
+  item.description = isCommand ? outcome(action) : `${action.kind} · ${outcome(action)}`;
   item.tooltip = [`${action.kind}: ${action.summary}`, outcome(action), action.message].filter(Boolean).join("\n");
   item.iconPath = new vscode.ThemeIcon(icon, new vscode.ThemeColor(color));
   item.contextValue = action.files.size > 0 ? "action.file" : "action";

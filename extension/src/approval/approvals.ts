@@ -37,6 +37,8 @@ export interface ApprovalContext {
   facts(order: Order): Promise<Omit<Facts, "approvedCommand">>;
   /** The edit that an order would make; undefined if it is none of text. */
   proposedEdit(order: Order): Promise<ProposedEdit | undefined>;
+  /** A path as people read it, from the folder of the workspace on. */
+  shortPath(path: string): string;
   /** Remember a command that the user always allows. */
   allowAlways(pattern: string): Promise<void>;
 }
@@ -135,7 +137,7 @@ export class Approvals {
   }
 
   #request(order: Order, action: string, edit: ProposedEdit | undefined): ApprovalRequest {
-    const { text, summary, detail } = questionFor(order);
+    const { text, summary, detail } = questionFor(order, (path) => this.context.shortPath(path));
     const created = edit?.before === "" && order.kind === "write" ? text.replace("wants to edit", "wants to create") : text;
     return {
       id: String(++this.#count),

@@ -14,11 +14,16 @@ export interface Question {
   detail: string;
 }
 
-/** The question for an order. */
-export function questionFor(order: Order): Question {
-  const { verb, what, detail } = describe(order);
+/** The question for an order; `shorten` shortens a path for people. */
+export function questionFor(order: Order, shorten: (path: string) => string): Question {
+  const { verb, what, detail } = describe(withShortPaths(order, shorten));
   const summary = oneLine(what);
   return { text: `wants to ${verb}${summary === "" ? "" : ` ${summary}`}`, summary, detail: detail ?? what };
+}
+
+function withShortPaths(order: Order, shorten: (path: string) => string): Order {
+  const to = "to" in order ? { to: shorten(order.to) } : {};
+  return "path" in order && order.kind !== "forward" ? { ...order, path: shorten(order.path), ...to } : order;
 }
 
 interface Description {

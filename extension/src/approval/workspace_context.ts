@@ -79,6 +79,10 @@ export class WorkspaceContext implements ApprovalContext {
     return isText ? { path, before: was, after: is } : undefined;
   }
 
+  shortPath(path: string): string {
+    return vscode.workspace.asRelativePath(path);
+  }
+
   async #changedPaths(order: Order): Promise<string[]> {
     switch (order.kind) {
       case "write":

@@ -79,11 +79,12 @@ export class WindowOrderExecutor implements OrderExecutor, vscode.Disposable {
     try {
       this.checkAllowed(order);
       this.observer.orderStarted(order, action);
-      const isCommand = order.kind === "run" || order.kind === "run_apart";
-      const either = AbortSignal.any([signal, this.pending.signal, ...(isCommand ? [] : [this.stopping.signal])]);
-      await this.approval.check(order, action, either, wait);
-      throwIfCancelled(either);
-      const answer = await unlessCancelled(this.dispatch(order, printAndShow, either), either, GRACE);
+      const cancelled = AbortSignal.any([signal, this.pending.signal]);
+      const stopped = AbortSignal.any([cancelled, this.stopping.signal]);
+      await this.approval.check(order, action, stopped, wait);
+      throwIfCancelled(stopped);
+      const end = order.kind === "run" || order.kind === "run_apart" ? cancelled : stopped;
+      const answer = await unlessCancelled(this.dispatch(order, printAndShow, end), end, GRACE);
       this.observer.orderEnded(order, action, answer);
       return answer;
     } catch (error) {

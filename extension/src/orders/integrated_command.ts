@@ -1,6 +1,6 @@
 import * as vscode from "vscode";
 
-import type { CommandFile } from "./command_file";
+import { type CommandFile, OUTPUT_MARK } from "./command_file";
 import { MarkParser } from "./mark_parser";
 
 /** The end of a command in a terminal with shell integration. */
@@ -9,12 +9,14 @@ export interface CommandEnd {
   exitCode: number | undefined;
   /** The terminal closed. */
   closed: boolean;
-  /** The shell reported the line in another form than it was sent. */
-  rewritten: boolean;
+  /** The shell reported the line exactly as it was sent. */
+  isExact: boolean;
 }
 
 /** How long to wait for the rest of the output, or for the event that the command ended. */
 const END_MS = 3000;
+/** The exit code of a line that was interrupted. */
+export const INTERRUPTED = 130;
 /** How long to wait for the rest of the output of a terminal that closed. */
 const CLOSE_MS = 300;
 
@@ -55,15 +57,16 @@ function hasPrompt(terminal: vscode.Terminal): boolean {
   return terminal.shellIntegration?.cwd !== undefined;
 }
 
-/** A command in a terminal with shell integration. */
+/** A command in a terminal with shell integration: typed as it is, or from a file. */
 export class IntegratedCommand {
-  private readonly parser = new MarkParser();
+  private readonly parser: MarkParser;
   private readonly subscriptions: vscode.Disposable[];
   private readonly execution: vscode.TerminalShellExecution;
   private exitCode: number | undefined;
   private ended = false;
-  /** VS Code did not recognize the line as the one that it has sent. */
-  private isAdopted = false;
+  /** The execution of our line, if VS Code did not recognize it as the one that it has sent. */
+  private adopted: vscode.TerminalShellExecution | undefined;
+  private hasStarted = false;
   private streamed = false;
   private timer: NodeJS.Timeout | undefined;
   private finish: (end: CommandEnd) => void = () => undefined;
@@ -73,9 +76,10 @@ export class IntegratedCommand {
     private readonly terminal: vscode.Terminal,
     shell: vscode.TerminalShellIntegration,
     line: string,
-    private readonly commandFile: CommandFile,
+    private readonly commandFile: CommandFile | undefined,
     private readonly print: (text: string) => void,
   ) {
+    this.parser = new MarkParser(commandFile === undefined ? "C" : OUTPUT_MARK);
     this.end = new Promise((resolve) => (this.finish = resolve));
     this.subscriptions = [
       vscode.window.onDidStartTerminalShellExecution((start) => {
@@ -100,26 +104,42 @@ export class IntegratedCommand {
     void this.read(this.execution.read());
   }
 
-  /** The user's commands have executions of their own. So has our line if the shell reports it in another form. */
+  /** The end of a line that was interrupted. One that has not started is unfinished, and VS Code reports nothing of it. */
+  interrupted(): void {
+    if (!this.hasStarted) {
+      this.exitCode = INTERRUPTED;
+      this.doneAfter(END_MS);
+    }
+  }
+
   private isOurs(event: { terminal: vscode.Terminal; execution: vscode.TerminalShellExecution }): boolean {
-    const isNamed = event.terminal === this.terminal && event.execution.commandLine.value.includes(this.commandFile.path);
-    return event.execution === this.execution || isNamed;
+    return event.execution === this.execution || (event.terminal === this.terminal && this.isOurLine(event.execution));
+  }
+
+  /** The user's commands have executions of their own. So has our line if the shell reports it in another form. */
+  private isOurLine(execution: vscode.TerminalShellExecution): boolean {
+    if (this.commandFile !== undefined) {
+      return execution.commandLine.value.includes(this.commandFile.path);
+    }
+    return this.adopted === execution || !this.hasStarted;
   }
 
   private started(execution: vscode.TerminalShellExecution): void {
+    this.hasStarted = true;
+    clearTimeout(this.timer);
     if (execution !== this.execution) {
-      this.isAdopted = true;
+      this.adopted = execution;
       void this.read(execution.read());
     }
     // The stream exists from the next turn of the event loop on.
-    setTimeout(() => void this.commandFile.release().catch(() => undefined), 0);
+    setTimeout(() => void this.commandFile?.release().catch(() => undefined), 0);
   }
 
   private async read(stream: AsyncIterable<string>): Promise<void> {
     let isFirst = true;
     try {
       for await (const data of stream) {
-        if (isFirst && this.isAdopted) {
+        if (isFirst && this.adopted !== undefined) {
           this.parser.startInOutput(data);
         }
         isFirst = false;
@@ -154,7 +174,7 @@ export class IntegratedCommand {
     this.finish({
       exitCode: closing === undefined ? this.exitCode : closing.code,
       closed: closing !== undefined,
-      rewritten: this.isAdopted,
+      isExact: this.adopted === undefined,
     });
   }
 }

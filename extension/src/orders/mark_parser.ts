@@ -1,4 +1,4 @@
-/** The marks of VS Code's shell integration: `ESC ] 633 ; letter …`, ended by `BEL` or `ESC \\`. */
+/** The marks of VS Code's shell integration: `ESC ] 633 ; name …`, ended by `BEL` or `ESC \\`. */
 const BEGIN = "\x1b]633;";
 const ENDS = ["\x07", "\x1b\\"] as const;
 /** A sequence that starts like a mark and is longer than this is not a mark. */
@@ -7,7 +7,7 @@ const MAX_LENGTH = 1 << 16;
 /**
  * Extracts a command's output from a terminal's stream, which may be split anywhere.
  *
- * The shell marks where output starts (C) and where it ends (D, or at the latest the next prompt, A). A command
+ * The shell marks where output starts (C, or a mark of our own) and where it ends (D, or at the latest the next prompt, A). A command
  * of several lines has several such parts. Marks are removed, all other control sequences are preserved.
  */
 export class MarkParser {
@@ -17,10 +17,13 @@ export class MarkParser {
   /** The text before any mark: it is the output if there are no marks. */
   private early = "";
 
+  /** `start` is the name of the mark where output starts. */
+  constructor(private readonly start = "C") {}
+
   /** Start inside the output, unless the first piece has the mark of its start. */
   startInOutput(first: string): void {
-    if (!first.includes(`${BEGIN}C`)) {
-      this.apply("C");
+    if (!first.includes(BEGIN + this.start)) {
+      this.apply(this.start);
     }
   }
 
@@ -46,7 +49,7 @@ export class MarkParser {
         printed += this.output(BEGIN);
         continue;
       }
-      this.apply(text.charAt(mark + BEGIN.length));
+      this.apply(/^\w*/.exec(text.slice(mark + BEGIN.length, end))?.[0] ?? "");
       at = end;
     }
     const whole = text.length - partialMarkLength(text.slice(at));
@@ -61,11 +64,11 @@ export class MarkParser {
     return this.begun ? rest : this.early;
   }
 
-  private apply(letter: string): void {
-    if (letter === "C") {
+  private apply(name: string): void {
+    if (name === this.start) {
       this.inside = true;
       this.begun = true;
-    } else if (letter === "D" || letter === "A") {
+    } else if (name === "D" || name === "A") {
       this.inside = false;
     }
   }

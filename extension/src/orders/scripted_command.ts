@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { StringDecoder } from "node:string_decoder";
 
 import { sleep } from "../timing";
-import { sourceLine } from "./command_file";
+import { shownCommand } from "./command_line";
 import { NewlineConverter } from "./output_batcher";
 import { quote } from "./shells";
 
@@ -42,11 +42,12 @@ export class ScriptedCommand {
     private readonly print: (text: string) => void,
   ) {}
 
-  /** Write the files. Returns the line to type into the shell, whose name is `name`. */
-  async prepare(command: string, shell: string, name: string): Promise<string> {
+  /** Write the files. Returns the line to type into the shell, which replaces it in the terminal by the command. */
+  async prepare(command: string, shell: string): Promise<string> {
+    const show = `printf '\\033[A\\r\\033[J$ %s\\n' ${quote(shownCommand(command))}`;
     await writeFile(this.file("command"), `${command}\n`, { mode: 0o600 });
-    await writeFile(this.file("script"), this.script(shell), { mode: 0o600 });
-    return sourceLine(this.file("script"), command, name);
+    await writeFile(this.file("script"), `${show}\n${this.script(shell)}`, { mode: 0o600 });
+    return ` . ${quote(this.file("script"))}`;
   }
 
   /** Print the output until the command has ended, or until `closed` returns that the shell has. */

@@ -3,17 +3,19 @@ import * as vscode from "vscode";
 
 import type { RunEnded } from "../protocol";
 import { sleep } from "../timing";
-import { CommandFile, sourceLine } from "./command_file";
+import { CommandFile } from "./command_file";
+import { isTypable } from "./command_line";
 import { throwIfCancelled, unlessCancelled } from "./concurrency";
-import { type CommandEnd, IntegratedCommand, waitForIntegration } from "./integrated_command";
+import { IntegratedCommand, INTERRUPTED, waitForIntegration } from "./integrated_command";
 import { OutputBatcher } from "./output_batcher";
 import type { PrivateDirectory } from "./private_directory";
 import { Refusal } from "./refusal";
 import { ScriptedCommand } from "./scripted_command";
-import { isAlive, isInBackground, shellName, workingDirectory } from "./shells";
+import { isAlive, isInBackground, shellName, waitForPrompt, workingDirectory } from "./shells";
 
 const INTERRUPT = "\x03";
-const INTERRUPTED = 130;
+/** Commands that may change how the shell reports lines. */
+const CHANGES_REPORTS = /HIST|history|__vsc|PROMPT_COMMAND|setopt|set \+o|trap/u;
 /** Clears what the user may have typed at the prompt. */
 const KILL_LINE = "\x15";
 /** How often, and after how many milliseconds, to poll for what VS Code or the system reports late. */
@@ -38,8 +40,9 @@ export class Session implements vscode.Disposable {
   private early: string | undefined;
   /** The shell had no integration in time, and is not waited for again. */
   private lacksIntegration = false;
-  /** Whether the shell reports lines in another form than they were sent; undefined until it has reported one. */
-  private rewritesLines: boolean | undefined;
+  /** Whether the shell reports lines to VS Code exactly as they are typed; undefined until its first command told. */
+  private isExact: boolean | undefined;
+  private command: IntegratedCommand | undefined;
   /** Resolves when the shell has been running for a while. */
   private readonly settled: Promise<void>;
   private readonly subscriptions: vscode.Disposable[];
@@ -99,6 +102,9 @@ export class Session implements vscode.Disposable {
 
   input(text: string): void {
     this.interrupted ||= text.includes(INTERRUPT);
+    if (text.includes(INTERRUPT)) {
+      this.command?.interrupted();
+    }
     if (this.early === undefined) {
       this.terminal.sendText(text, false);
     } else {
@@ -187,28 +193,33 @@ export class Session implements vscode.Disposable {
     integration: vscode.TerminalShellIntegration,
     print: (text: string) => void,
   ): Promise<RunEnded> {
-    const commandFile = new CommandFile(this.scratch.newPath());
-    const name = shellName(await this.terminal.processId, this.shell);
-    await commandFile.prepare(command, name === "bash" && this.rewritesLines !== false);
-    let end: CommandEnd;
+    const pid = await this.terminal.processId;
+    const shell = shellName(pid, this.shell);
+    const isTyped = this.isExact === true && isTypable(command, shell);
+    const file = isTyped ? undefined : new CommandFile(this.scratch.newPath(), shell, this.isExact === true);
+    await file?.prepare(command, this.isExact === undefined);
+    if (!isTyped || shell === "zsh") {
+      await waitForPrompt(pid);
+    }
     this.ours = true;
     try {
-      // From a file: otherwise VS Code never reports the end of some commands, such as those of several lines, in
-      // parentheses, or with an open quote.
-      const line = sourceLine(commandFile.path, command, name);
-      end = await new IntegratedCommand(this.terminal, integration, line, commandFile, print).end;
+      this.command = new IntegratedCommand(this.terminal, integration, file?.line ?? command, file, print);
+      const end = await this.command.end;
+      this.ours = false;
+      this.isExact ??= file?.isExact === true;
+      this.isExact &&= end.isExact && !CHANGES_REPORTS.test(command);
+      return {
+        kind: "run_ended",
+        exit_code: end.exitCode ?? null,
+        cwd: end.closed ? "" : await this.directory(integration),
+        shell_ended: end.closed,
+        how: "integration",
+      };
     } finally {
       this.ours = false;
-      await commandFile.remove();
+      this.command = undefined;
+      await file?.remove();
     }
-    this.rewritesLines = this.rewritesLines === true || end.rewritten;
-    return {
-      kind: "run_ended",
-      exit_code: end.exitCode ?? null,
-      cwd: end.closed ? "" : await this.directory(integration),
-      shell_ended: end.closed,
-      how: "integration",
-    };
   }
 
   private async runWithScript(command: string, print: (text: string) => void): Promise<RunEnded> {
@@ -225,7 +236,7 @@ export class Session implements vscode.Disposable {
     this.ours = true;
     try {
       const script = new ScriptedCommand(directory, print);
-      const line = await script.prepare(command, this.shell, shellName(pid, this.shell));
+      const line = await script.prepare(command, this.shell);
       this.terminal.sendText(KILL_LINE + line, true);
       this.sendEarlyInput();
       const { exitCode, cwd } = await script.follow(() => this.closed);

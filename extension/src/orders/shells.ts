@@ -1,12 +1,19 @@
+import { execFile } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
 import { readlink } from "node:fs/promises";
 import { basename } from "node:path";
+import { promisify } from "node:util";
 
+import { sleep } from "../timing";
 import { errorCode } from "./refusal";
 
 /** Shells that understand agents' commands. */
 const KNOWN = new Set(["bash", "zsh", "sh", "dash", "ash", "ksh", "ksh93", "mksh"]);
 const FALLBACKS = ["/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash", "/bin/sh"];
+
+/** How often, and after how many milliseconds, to look whether a shell has a prompt. */
+const PROMPT_LOOKS = 50;
+const PROMPT_POLL = 10;
 
 /** No pagers: nobody reads page by page. */
 export const ENVIRONMENT: Readonly<Record<string, string>> = {
@@ -84,5 +91,24 @@ export function isInBackground(pid: number | undefined): boolean {
     return group !== foreground;
   } catch {
     return false;
+  }
+}
+
+/** Wait for a moment until a shell reads a line: what comes before is echoed twice. It reads single characters then. */
+export async function waitForPrompt(pid: number | undefined): Promise<void> {
+  if (pid === undefined || process.platform !== "linux") {
+    return;
+  }
+  for (let look = 0; look < PROMPT_LOOKS; look += 1) {
+    try {
+      const terminal = await readlink(`/proc/${pid}/fd/0`);
+      const { stdout } = await promisify(execFile)("stty", ["-F", terminal, "-a"]);
+      if (stdout.includes("-icanon")) {
+        return;
+      }
+    } catch {
+      return;
+    }
+    await sleep(PROMPT_POLL);
   }
 }

@@ -6,7 +6,7 @@ import type { ActionReport } from "../../src/protocol";
 import { until } from "../support/window";
 
 function report(id: string, fields: Partial<ActionReport> = {}): ActionReport {
-  return { id, kind: "run", summary: "make", agent: "Ada", state: "started", exit_code: null, seconds: 0, message: "", ...fields };
+  return { id, kind: "run", summary: "make", agent: "Ada", state: "started", exit_code: null, seconds: 0, message: "", output: "", ...fields };
 }
 
 function only(activity: Activity): { state: string; text: string } {
@@ -23,7 +23,7 @@ test("an action runs, prints and ends with its exit code", () => {
   assert.deepEqual(only(activity), { state: "running", text: "running" });
   activity.orderEnded("a", { kind: "run_ended", exit_code: 0, cwd: "/" });
   activity.report(report("a", { state: "succeeded", exit_code: 0, seconds: 1.24 }));
-  assert.deepEqual(only(activity), { state: "succeeded", text: "1.2 s · exit 0" });
+  assert.deepEqual(only(activity), { state: "succeeded", text: "exit 0 · 1.2 s" });
   assert.equal(activity.agent, "Ada");
   assert.match(activity.actions.map(actionText).join(""), /^\$ make\n\nbuilding\n/);
 });
@@ -35,7 +35,7 @@ test("a command that runs on is running until it has ended, and its exit code is
   activity.report(report("a", { state: "succeeded", seconds: 30, message: "The command runs on." }));
   assert.equal(only(activity).state, "running");
   activity.orderEnded("a", { kind: "run_ended", exit_code: 2, cwd: "/" });
-  assert.deepEqual(only(activity), { state: "failed", text: "30.0 s · exit 2" });
+  assert.deepEqual(only(activity), { state: "failed", text: "exit 2 · 30.0 s" });
 });
 
 test("an action that waits for approval says so", () => {
@@ -52,7 +52,7 @@ test("a report that comes twice or late changes nothing", () => {
   activity.report(report("a", { state: "failed", message: "no", seconds: 0.2 }));
   activity.report(report("a"));
   activity.report(report("a", { state: "succeeded" }));
-  assert.deepEqual(only(activity), { state: "failed", text: "200 ms · failed" });
+  assert.deepEqual(only(activity), { state: "failed", text: "failed · 200 ms" });
   assert.equal(activity.actions.length, 1);
 });
 

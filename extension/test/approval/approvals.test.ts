@@ -20,6 +20,10 @@ class FakeContext implements ApprovalContext {
     return await Promise.resolve(this.edit);
   }
 
+  shortPath(path: string): string {
+    return path.replace("/w/", "");
+  }
+
   async allowAlways(pattern: string): Promise<void> {
     this.allowed.push(pattern);
     await Promise.resolve();
@@ -136,7 +140,7 @@ test("an edit's request has the text before and after", async () => {
   await checks.waiting(1);
   const [request] = checks.approvals.pending;
   assert.deepEqual(request?.edit, checks.context.edit);
-  assert.equal(request.question, "The agent wants to create /w/a");
+  assert.equal(request.question, "The agent wants to create a");
   assert.equal(request.command, undefined);
 });
 

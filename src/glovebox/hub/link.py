@@ -107,7 +107,8 @@ class _Pending:
 
     def lose(self, what: str) -> None:
         words = f"{what} while it carried out an order ({_kind(self.order)})."
-        self.fail(WindowLost(f"{words} Whether it took effect is not known."))
+        effect = "Its user had not allowed it yet" if self.question else "Whether it took effect is not known"
+        self.fail(WindowLost(f"{words} {effect}."))
 
     def start_timeout(self) -> None:
         self._connected = True

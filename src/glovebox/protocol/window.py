@@ -508,6 +508,8 @@ class ActionReport(Message):
     seconds: float = 0.0
     #: Why it failed.
     message: str = ""
+    #: What an action of the companion box came to, or the end of it; the window sees other output itself.
+    output: str = ""
 
 
 class Telling(Message, tag_field="kind"):

@@ -7,8 +7,16 @@ from typing import Any
 
 import pytest
 
+from glovebox.box.events import EventLog
+from glovebox.box.executor import Executor, Outcome
 from glovebox.errors import BadSession
-from glovebox.hub.window.action_reports import LONGEST_SUMMARY, one_line, summary
+from glovebox.hub.window.action_reports import (
+    LONGEST_OUTPUT,
+    LONGEST_SUMMARY,
+    ActionReporter,
+    one_line,
+    summary,
+)
 from glovebox.protocol.actions import (
     AgentThinkAction,
     CmdRunAction,
@@ -20,8 +28,9 @@ from glovebox.protocol.actions import (
 )
 from glovebox.protocol.base import Action
 from glovebox.protocol.files import GrepAction, MoveAction
+from glovebox.protocol.observations import IPythonRunCellObservation
 from glovebox.protocol.terminal import CommandAction
-from tests.hub.window.window_box import acting
+from tests.hub.window.window_box import DirectoryHands, acting
 
 
 async def test_actions_are_reported_with_their_orders(tmp_path: Path) -> None:
@@ -54,6 +63,18 @@ async def test_a_command_that_runs_on_has_no_exit_code(tmp_path: Path) -> None:
         await box.run("sleep 30")
         last = box.hands.shown[-1]
         assert (last.state, last.exit_code, last.message) == ("succeeded", None, "The command runs on.")
+
+
+async def test_the_end_of_what_the_companion_box_answers_is_shown() -> None:
+    hands = DirectoryHands()
+    reporter = ActionReporter(hands)
+    call = Executor([], EventLog()).call("c")
+    answer = IPythonRunCellObservation(content="x" * 2 * LONGEST_OUTPUT + "end", code="cell")
+    reporter.finished(Outcome(IPythonRunCellAction(code="cell"), call, answer, None, 1.0))
+    (shown,) = hands.shown
+    assert (shown.state, shown.summary) == ("succeeded", "cell")
+    assert shown.output.endswith("end")
+    assert len(shown.output) == LONGEST_OUTPUT
 
 
 @pytest.mark.parametrize(

@@ -111,7 +111,7 @@ class WindowPage:
     def open_file(self, name: str) -> None:
         """Open a file of the folder in an editor, with the focus."""
         self._pick("Control+p", str(self.folder / name), Path(name).name)
-        self._tab(Path(name).name).wait_for()
+        self._tab(Path(name).name).first.wait_for()
         self._page.locator(".editor-instance .monaco-editor.focused").first.wait_for()
 
     def _pick(self, key: str, typed: str, row: str) -> None:
@@ -217,6 +217,56 @@ class WindowPage:
                 break
             close.first.click(force=True)
 
+    # The views of Glovebox.
+
+    def show_view(self) -> None:
+        """Open the side bar of Glovebox."""
+        if not self._has_view():
+            self.command("View: Show Glovebox")
+
+    @in_browser_thread
+    def _has_view(self) -> bool:
+        return self._page.locator(".composite.title", has_text="Glovebox").count() > 0
+
+    @in_browser_thread
+    def rows(self, view: str) -> list[str]:
+        """The accessible names of the visible rows of a view."""
+        found: list[str] = self._rows(view).evaluate_all(
+            "rows => rows.sort((a, b) => a.dataset.index - b.dataset.index).map(row => row.ariaLabel)"
+        )
+        return found
+
+    @in_browser_thread
+    def click_row(self, view: str, text: str) -> None:
+        """Click a row of a view."""
+        self._rows(view).filter(has_text=text).first.click()
+
+    @in_browser_thread
+    def press_in_row(self, view: str, text: str, button: str) -> None:
+        """Press a button of a row."""
+        row = self._rows(view).filter(has_text=text).first
+        row.hover()
+        row.get_by_role("button", name=button).first.click()
+
+    @in_browser_thread
+    def press_in_title(self, view: str, button: str) -> None:
+        """Press a button in the title of a view."""
+        pane = self._pane(view)
+        pane.hover()
+        pane.locator(".pane-header").get_by_role("button", name=button).first.click()
+
+    @in_browser_thread
+    def press_in_dialog(self, button: str) -> None:
+        """Press a button of a modal dialog."""
+        self._page.locator(".monaco-dialog-box").get_by_role("button", name=button, exact=True).click()
+
+    def _pane(self, view: str) -> Locator:
+        header = self._page.locator(f'.pane-header[aria-label^="{view}"]')
+        return self._page.locator(".pane", has=header)
+
+    def _rows(self, view: str) -> Locator:
+        return self._pane(view).locator(".monaco-list-row")
+
     # What the window shows.
 
     @in_browser_thread
@@ -266,6 +316,11 @@ class WindowPage:
             "where => !!document.activeElement && !!document.activeElement.closest(where)", selector
         )
         return found
+
+    @in_browser_thread
+    def has(self, selector: str) -> bool:
+        """Whether the window has an element."""
+        return self._page.locator(selector).count() > 0
 
     @in_browser_thread
     def text_of(self, selector: str) -> str:

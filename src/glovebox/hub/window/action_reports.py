@@ -19,13 +19,20 @@ from glovebox.protocol.actions import (
 )
 from glovebox.protocol.base import Action, Observation
 from glovebox.protocol.files import DeleteAction, GlobAction, GrepAction, MkdirAction, MoveAction, StatAction
-from glovebox.protocol.observations import CmdOutputObservation, ErrorObservation, IPythonRunCellObservation
+from glovebox.protocol.observations import (
+    BrowserOutputObservation,
+    CmdOutputObservation,
+    ErrorObservation,
+    IPythonRunCellObservation,
+    MCPObservation,
+)
 from glovebox.protocol.terminal import CommandAction, CommandInputAction, CommandObservation
 from glovebox.protocol.window import ActionReport
 
-#: The most characters of a summary and of a message.
+#: The most characters of a summary, of a message, and of output.
 LONGEST_SUMMARY = 200
 LONGEST_MESSAGE = 500
+LONGEST_OUTPUT = 20_000
 _RUNS_ON = "The command runs on."
 
 
@@ -61,6 +68,7 @@ class ActionReporter:
                 exit_code=exit_code,
                 seconds=round(outcome.seconds, 3),
                 message=problem or _note(outcome.observation),
+                output=_output(outcome.observation),
             )
             self._hands.show(report)
 
@@ -124,6 +132,11 @@ def _exit_code(observation: Observation | None) -> int | None:
     if isinstance(observation, CommandObservation):
         return observation.command.exit_code
     return None
+
+
+def _output(observation: Observation | None) -> str:
+    in_companion = IPythonRunCellObservation | BrowserOutputObservation | MCPObservation
+    return observation.content[-LONGEST_OUTPUT:] if isinstance(observation, in_companion) else ""
 
 
 def _note(observation: Observation | None) -> str:
