@@ -30,9 +30,7 @@ def test_the_package_has_everything_that_it_refers_to_and_no_warnings(tmp_path: 
     files = {text for text in texts(manifest) if re.fullmatch(r"[\w/]+\.(png|svg)", text)}
     assert "icon.png" in files
     assert {f"extension/{file}" for file in files} <= names
-    pictures = re.findall(r"!\[.+?\]\((.{0,30})", readme)
-    assert pictures
-    assert all(picture.startswith("data:image/png;base64,") for picture in pictures)
+    assert "![" not in readme, "a picture without a public address would be shown broken"
 
 
 def texts(value: Any) -> Iterator[str]:
