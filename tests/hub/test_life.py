@@ -208,7 +208,7 @@ def test_a_window_that_says_that_it_reloads_loses_what_it_was_doing_and_then_doe
     opened.call(opened.window.begin_reload())
     assert hub.status(opened.id) == "reloading"
     assert under_way.error() == "window_lost"
-    assert "reloaded or closed" in under_way.answer().json()["detail"]
+    assert "reloaded or closed" in under_way.answer().json()["content"]
     held = Asking(hub, opened.id, "write", path=str(tmp_path / "a"), content="b")
     wait_until(lambda: outstanding(hub) > 0, what="an order that waits")
     opened.call(opened.window.register(same=True))
@@ -225,7 +225,7 @@ def test_a_window_that_says_that_it_reloads_and_was_closed_goes(
     held = Asking(hub, opened.id, "read", path=str(tmp_path / "a"))
     hub.wait_for(opened.id, "gone")
     assert held.error() == "window_lost"
-    assert "did not come back within 12 s" in held.answer().json()["detail"]
+    assert "did not come back within 12 s" in held.answer().json()["content"]
 
 
 def test_a_window_that_was_given_up_a_moment_ago_gets_its_id_back_with_its_secret(
