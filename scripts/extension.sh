@@ -32,7 +32,8 @@ case $what in
     mkdir "$stage/images"
     cp ../docs/images/vscode_{connected,edit}.png "$stage/images"
     cp ../LICENSE .vscodeignore "$stage"
-    node readme.mjs >"$stage/README.md"
+    # The page of an installed extension shows only pictures that have a public address.
+    sed '/^!\[/d' README.md >"$stage/README.md"
     cd "$stage"
     # There is no public repository yet, so links cannot be made to point into one.
     vsce package --no-dependencies --allow-missing-repository --no-rewrite-relative-links --out "$target"

@@ -1,3 +1,4 @@
+import { readable } from "../activity/output";
 import type { Answer, Order } from "../protocol";
 import { errorText } from "../problem";
 import { withTimeout } from "../timing";
@@ -12,8 +13,6 @@ export const DEFAULT_SECONDS = 60;
 const MAX_SECONDS = 600;
 /** What can be typed as a key rather than as text. */
 const KEYS: Readonly<Record<string, string>> = { "C-c": "\x03", "C-d": "\x04", "C-z": "\x1a" };
-// eslint-disable-next-line no-control-regex
-const ESCAPES = /\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[ -/]*[0-~])/g;
 
 /** Executes an order in this window, with its checks and the user's approval. */
 export type Execute = (order: Order, print: (text: string) => void, signal: AbortSignal) => Promise<Answer>;
@@ -77,7 +76,7 @@ export class CommandSessions {
     if (command.ended !== undefined) {
       this.#commands.delete(session);
     }
-    const output = shorten(plainText(command.unread));
+    const output = shorten(readable(command.unread));
     command.unread = "";
     const state = command.ended ?? `[still running after ${limit} s]`;
     return output === "" || output.endsWith("\n") ? output + state : `${output}\n${state}`;
@@ -94,16 +93,6 @@ function describeEnd(answer: Answer): string {
   }
   const code = answer.exit_code === null ? "exit code unknown" : `exit code ${answer.exit_code}`;
   return `[${code}${answer.cwd ? `, now in ${answer.cwd}` : ""}${answer.shell_ended ? ", the shell has ended" : ""}]`;
-}
-
-/** Terminal output without control sequences, and overwritten lines as they were at last. */
-function plainText(output: string): string {
-  return output
-    .replaceAll(ESCAPES, "")
-    .replaceAll("\r\n", "\n")
-    .split("\n")
-    .map((line) => line.replace(/\r+$/, "").split("\r").at(-1))
-    .join("\n");
 }
 
 function shorten(text: string): string {
