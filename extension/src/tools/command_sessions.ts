@@ -69,7 +69,7 @@ export class CommandSessions {
 
   async #answer(session: string, command: RunningCommand, seconds: number, signal: AbortSignal): Promise<string> {
     const limit = Math.min(Math.max(seconds, 0), MAX_SECONDS);
-    await Promise.race([withTimeout(1000 * limit, command.end), aborted(signal)]);
+    await withTimeout(1000 * limit, Promise.race([command.end, aborted(signal)]));
     if (signal.aborted && command.ended === undefined) {
       await this.#input(session, "\x03", new AbortController().signal);
     }
