@@ -60,6 +60,7 @@ export type Order =
   | List
   | Glob
   | Grep
+  | Watch
   | MakeDirectory
   | Move
   | Delete
@@ -419,6 +420,32 @@ export interface Grep {
   most: number;
 }
 
+/**
+ * Report changes below a directory, or of a file, until the order is cancelled.
+ *
+ * Not those that orders make. Each line of its output is a `WatchReport` in JSON.
+ */
+export interface Watch {
+  kind: "watch";
+  path: string;
+  recursive: boolean;
+}
+
+/** Something happened to a path. */
+export interface ChangedPath {
+  path: string;
+  change: "created" | "modified" | "deleted";
+}
+
+/** What a watch has seen since the last report. */
+export interface WatchReport {
+  changes?: ChangedPath[];
+  /** Changes were lost. */
+  overflow?: boolean;
+  /** The first one: every change from now on is seen. */
+  ready?: boolean;
+}
+
 /** Make a directory and its parents. */
 export interface MakeDirectory {
   kind: "make_directory";
@@ -570,6 +597,7 @@ export interface AnswerTo {
   list: Entries;
   glob: Found;
   grep: Lines;
+  watch: Done;
   make_directory: Done;
   move: Done;
   delete: Done;
@@ -594,6 +622,7 @@ export const ORDERS: readonly Order["kind"][] = [
   "list",
   "glob",
   "grep",
+  "watch",
   "make_directory",
   "move",
   "delete",

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from glovebox import SyncRuntime
+from glovebox import Box, SyncRuntime
+from glovebox.errors import NoSuchFile, PermissionDenied
 from glovebox.protocol.actions import FileEditAction, FileReadAction, FileWriteAction
 from glovebox.protocol.base import Action
 from glovebox.protocol.files import (
@@ -22,6 +23,7 @@ from glovebox.protocol.files import (
     MoveAction,
 )
 from glovebox.protocol.observations import ErrorObservation, FileReadObservation
+from tests.client.support import OneBox
 from tests.support.running import wait_until
 from tests.support.waiting import LIMIT
 from tests.vscode.harness.workstation import Window, Workstation
@@ -364,3 +366,40 @@ def test_a_file_that_the_user_saved_between_reading_and_editing_is_edited_as_it_
     assert "did not appear verbatim" in missing.content
     assert replace(agent, file, "mine", "ours") == "done"
     assert file.read_text() == "ours"
+
+
+# Watching.
+
+
+def watched(window: Window, agent: SyncRuntime) -> Box:
+    """The window, as a box whose files are watched."""
+    return Box(backend=OneBox(agent.url, window.hub.key, str(window.folder)))
+
+
+def test_changes_by_the_user_and_by_other_programs_are_seen_and_those_of_the_agent_are_not(
+    agent: SyncRuntime, window: Window
+) -> None:
+    saved = make(window, "watched.txt")
+    window.open_file(saved.name)
+    with watched(window, agent) as box, box.files.watch(str(window.folder)) as changes:
+        agent.write(str(window.folder / "own.txt"), "of the agent")
+        assert replace(agent, saved, "two", "2") == "done"
+        wait_until(lambda: "\n2\n" in window.editor_text(), what="the edit in the editor")
+        make(window, "other.txt", "of another program")
+        seen = [next(changes)]
+        assert (Path(seen[0].path).name, seen[0].change) == ("other.txt", "created")
+        window.command("View: Focus Active Editor Group")
+        window.type("mine ")
+        window.press("Control+s")
+        assert next(one.change for one in changes if one.path == str(saved)) == "modified"
+        (window.folder / "other.txt").unlink()
+        assert next(one.change for one in changes if one.path.endswith("other.txt")) == "deleted"
+        assert "working" not in window.status()
+
+
+def test_what_cannot_be_watched_is_an_error(agent: SyncRuntime, window: Window) -> None:
+    with watched(window, agent) as box:
+        with pytest.raises(NoSuchFile), box.files.watch(str(window.folder / "missing")):
+            pass
+        with pytest.raises(PermissionDenied), box.files.watch("/etc"):
+            pass

@@ -27,6 +27,7 @@ export class OrderDispatcher {
   #outbox = new Outbox();
   readonly #running = new Map<string, AbortController>();
   #paused = false;
+  #busy = 0;
 
   /**
    * `onBusy` is called with the number of orders that are running, `show` with the reports of the agent's actions,
@@ -62,12 +63,13 @@ export class OrderDispatcher {
     }
     const controller = new AbortController();
     this.#running.set(id, controller);
-    this.onBusy(this.#running.size);
+    const work = order.kind === "watch" ? 0 : 1;
+    this.onBusy((this.#busy += work));
     void this.#execute({ id, order, action }, outbox, controller.signal).finally(() => {
       if (this.#running.get(id) === controller) {
         this.#running.delete(id);
       }
-      this.onBusy(this.#running.size);
+      this.onBusy((this.#busy -= work));
     });
   }
 

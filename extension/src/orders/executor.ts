@@ -11,6 +11,7 @@ import { BackgroundTerminal } from "./background_terminal";
 import { KeyedLock, throwIfCancelled, unlessCancelled } from "./concurrency";
 import { Containment } from "./containment";
 import { Documents } from "./documents";
+import { FileWatches } from "./file_watches";
 import { Files } from "./files";
 import { PrivateDirectory } from "./private_directory";
 import { Refusal, toRefusal } from "./refusal";
@@ -23,7 +24,7 @@ import { Uploads } from "./uploads";
 type Kind = Order["kind"];
 
 const COMMANDS: readonly Kind[] = ["run", "run_apart", "input", "end_session"];
-const READING: readonly Kind[] = ["stat", "read", "list", "glob", "grep"];
+const READING: readonly Kind[] = ["stat", "read", "list", "glob", "grep", "watch"];
 const CHANGES: readonly Kind[] = ["write", "put", "land", "drop", "make_directory", "move", "delete"];
 const STAY: readonly Kind[] = ["arrive", "depart"];
 const COMPANION: readonly Kind[] = ["forward", "fetch_body"];
@@ -48,6 +49,7 @@ export class WindowOrderExecutor implements OrderExecutor, vscode.Disposable {
   private readonly files: Files;
   private readonly uploads: Uploads;
   private readonly search = new Search(this.containment);
+  private readonly watches = new FileWatches(this.containment);
   private pending = new AbortController();
   private stopping = new AbortController();
   private paused = false;
@@ -84,7 +86,7 @@ export class WindowOrderExecutor implements OrderExecutor, vscode.Disposable {
       await this.approval.check(order, action, stopped, wait);
       throwIfCancelled(stopped);
       const end = order.kind === "run" || order.kind === "run_apart" ? cancelled : stopped;
-      const answer = await unlessCancelled(this.dispatch(order, printAndShow, end), end, GRACE);
+      const answer = await unlessCancelled(this.watches.asOwn(order, () => this.dispatch(order, printAndShow, end)), end, GRACE);
       this.observer.orderEnded(order, action, answer);
       return answer;
     } catch (error) {
@@ -186,6 +188,8 @@ export class WindowOrderExecutor implements OrderExecutor, vscode.Disposable {
         return this.search.glob(order, signal);
       case "grep":
         return this.search.grep(order, signal);
+      case "watch":
+        return this.watches.watch(order, print, signal);
       case "make_directory":
         return this.files.makeDirectory(order);
       case "move":

@@ -410,6 +410,33 @@ class Grep(Order, tag="grep"):
     most: int = 10_000
 
 
+class Watch(Order, tag="watch"):
+    """Report changes below a directory, or of a file, until the order is cancelled.
+
+    Not those that orders make. Each line of its output is a `WatchReport` in JSON.
+    """
+
+    path: str
+    recursive: bool = True
+
+
+class ChangedPath(Message):
+    """Something happened to a path."""
+
+    path: str
+    change: Literal["created", "modified", "deleted"]
+
+
+class WatchReport(Message):
+    """What a watch has seen since the last report."""
+
+    changes: list[ChangedPath] = []
+    #: Changes were lost.
+    overflow: bool = False
+    #: The first one: every change from now on is seen.
+    ready: bool = False
+
+
 class MakeDirectory(Order, tag="make_directory"):
     """Make a directory and its parents."""
 
@@ -474,7 +501,7 @@ class FetchBody(Order, tag="fetch_body"):
 
 AnyOrder = (
     Run | RunApart | Input | EndSession | Stat | Read | Write | Put | Land | Drop | List | Glob | Grep
-    | MakeDirectory | Move | Delete | Arrive | Depart | Forward | FetchBody
+    | Watch | MakeDirectory | Move | Delete | Arrive | Depart | Forward | FetchBody
 )  # fmt: skip
 AnyAnswer = (
     Done | RunEnded | PathInfo | Content | Written | Entries | Found | Lines | Forwarded | BodyPiece

@@ -13,7 +13,7 @@ from glovebox.box.files.endpoints.archives import archive_endpoints
 from glovebox.box.files.endpoints.content import content_endpoints
 from glovebox.box.files.endpoints.paths import path_endpoints
 from glovebox.box.files.endpoints.request_paths import RequestPaths, default_home
-from glovebox.box.files.endpoints.watch import watch_endpoint
+from glovebox.box.files.endpoints.watch import WatchEndpoint, watch_endpoint
 from glovebox.box.files.transfer.endpoints import transfer_endpoints
 from glovebox.box.plugin import Context, Plugin
 from glovebox.http.endpoints import Endpoint, all_active
@@ -56,7 +56,7 @@ class FilesPlugin(Plugin):
             *content_endpoints(workspace, self._files.locks, settings.max_upload_size),
             *path_endpoints(workspace, self._files),
             *archive_endpoints(workspace, settings.max_upload_size),
-            watch_endpoint(workspace, self.context.closing),
+            watch_endpoint(WatchEndpoint(workspace, self.context.closing).__call__),
         ]
         # The contract counts actions only, not these transfers.
         return [*transfer_endpoints(settings, threads), *all_active(files)]

@@ -11,6 +11,7 @@ from starlette.websockets import WebSocket
 
 from glovebox.box.executor import Call, Handler, Observer, Outcome
 from glovebox.box.files.actions.paths import PathActions
+from glovebox.box.files.endpoints.watch import watch_endpoint
 from glovebox.box.plugin import Context, Plugin
 from glovebox.box.system.stats import ServerInfo, Stats
 from glovebox.box.terminal.endpoints.commands import command_endpoints
@@ -24,6 +25,7 @@ from glovebox.hub.window.files import WindowFileActions, WindowFiles
 from glovebox.hub.window.search import WindowSearch
 from glovebox.hub.window.terminal import WindowTerminal
 from glovebox.hub.window.transfer import WindowTransfer
+from glovebox.hub.window.watch import WindowWatch
 from glovebox.hub.window_client import Hands
 from glovebox.protocol.base import Action
 
@@ -96,6 +98,9 @@ class WindowPlugin(Plugin):
             *session_endpoints(self.terminal),
             *command_endpoints(self.terminal, self.context.threads, self.context.closing),
             *self._transfer.endpoints(),
+            watch_endpoint(
+                WindowWatch(self._hands, lambda: self.terminal.workspace, self.context.closing).__call__
+            ),
             *self._companion.endpoints(),
             Socket("/sessions/{name}/attach", _not_attached),
         ]  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from starlette.requests import Request
@@ -85,11 +85,11 @@ async def _readable(descriptor: int) -> None:
         loop.remove_reader(descriptor)
 
 
-def watch_endpoint(workspace: RequestPaths, closing: asyncio.Event) -> Endpoint:
+def watch_endpoint(handle: Callable[[Request], Awaitable[Response]]) -> Endpoint:
     """The endpoint as it is served."""
     text = {"type": "string"}
     return Endpoint(
-        "GET", "/files/watch", WatchEndpoint(workspace, closing).__call__, "Changes below a directory",
+        "GET", "/files/watch", handle, "Changes below a directory",
         {200: Reply("Server-sent events, until the directory is gone.",
                     described("ready", "changes", "overflow"), EVENTS),
          **REFUSALS, 429: Reply("Too much is watched already.", ErrorBody)},
