@@ -412,7 +412,8 @@ def test_the_file_endpoints_have_the_rights_of_the_user(box: RunningBox, place: 
     assert (place / "own.txt").read_text() == "old\n"
     assert tree(base / "closed") == before
     assert (base / "secret").read_text() == f"{SECRET}\n"
-    assert not list(base.rglob(".glovebox-*"))
+    for folder in (place, base / "closed", base / "roots"):
+        assert not list(folder.rglob(".glovebox-*"))
     made = client.put("/files/content", params={"path": str(place / "d/new"), "parents": "1"}, content=b"x")
     assert made.json()["owner"] == USER
     assert (place / "d").stat().st_uid == pwd.getpwnam(USER).pw_uid
