@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 
 class ScriptedModel:
-    """Answers the n-th request with the n-th tool call; the last one is repeated."""
+    """Answers the n-th request with the n-th tool call; the last one is repeated.
+
+    A call with `after` is made when there is a file of that name.
+    """
 
     def __init__(self, calls: list[dict[str, Any]]) -> None:
         self._calls = calls
@@ -22,6 +27,8 @@ class ScriptedModel:
         number = len(self.offered)
         self.offered.append([tool["function"]["name"] for tool in asked.get("tools", [])])
         call = self._calls[min(number, len(self._calls) - 1)]
+        while not Path(call.get("after", "/")).exists():
+            time.sleep(0.1)
         function = {"name": call["tool"], "arguments": json.dumps(call["arguments"])}
         tool_call = {"id": f"call_{number}", "type": "function", "function": function}
         message = {"role": "assistant", "content": "", "tool_calls": [tool_call]}

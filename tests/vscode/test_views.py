@@ -54,11 +54,11 @@ def worker(viewed: Window) -> Iterator[SyncRuntime]:
         yield agent
 
 
-def wait_for_row(window: Window, view: str, *texts: str) -> None:
+def wait_for_row(window: Window, view: str, *texts: str, seconds: float = LIMIT) -> None:
     def is_there() -> bool:
         return any(all(text in row for text in texts) for row in window.rows(view))
 
-    wait_until(is_there, what=f"a row with {texts}")
+    wait_until(is_there, seconds=seconds, what=f"a row with {texts}")
 
 
 def edit(agent: SyncRuntime, file: Path, old: str, new: str) -> None:

@@ -242,6 +242,11 @@ class WindowPage:
         self._rows(view).filter(has_text=text).first.click()
 
     @in_browser_thread
+    def hover_row(self, view: str, text: str) -> None:
+        """Move the mouse over a row, so that it shows its buttons."""
+        self._rows(view).filter(has_text=text).first.hover()
+
+    @in_browser_thread
     def press_in_row(self, view: str, text: str, button: str) -> None:
         """Press a button of a row."""
         row = self._rows(view).filter(has_text=text).first
