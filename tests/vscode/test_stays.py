@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -42,15 +43,26 @@ def test_terminals_end_with_the_stay_and_the_next_agent_starts_in_the_workspace(
             assert agent.run('pwd; echo "[$LEFT$GIVEN]"').content == f"{folder}\n[]"
 
 
+def workspace(*folders: Path) -> Path:
+    """A workspace of several folders."""
+    file = folders[0].with_suffix(".code-workspace")
+    file.write_text(json.dumps({"folders": [{"path": str(folder)} for folder in folders]}))
+    return file
+
+
 def test_the_users_of_several_windows_are_asked_and_one_question_is_enough(workstation: Workstation) -> None:
-    first, second = workstation.folder("asked-first"), workstation.folder("asked-second")
-    with workstation.window(first) as one, workstation.window(second) as two, ThreadPoolExecutor(1) as pool:
+    first, second, common = (workstation.folder(f"asked-{name}") for name in ("first", "second", "common"))
+    with (
+        workstation.window(first, workspace=workspace(first, common)) as one,
+        workstation.window(second, workspace=workspace(second, common)) as two,
+        ThreadPoolExecutor(1) as pool,
+    ):
         for window in (one, two):
             window.bring_to_front()
             window.connect()
 
         def start() -> str:
-            with runtime(one, start_limit=300) as agent:
+            with runtime(one, workspace=str(common), start_limit=300) as agent:
                 return agent.run("pwd").content
 
         working = pool.submit(start)
