@@ -66,6 +66,12 @@ export class IntegratedCommand {
   private ended = false;
   /** The execution of our line, if VS Code did not recognize it as the one that it has sent. */
   private adopted: vscode.TerminalShellExecution | undefined;
+  /**
+   * An execution that began before ours, with another line: one that the user typed just before. If nothing else starts,
+   * it was ours, reported in a form that is not recognized.
+   */
+  private doubtful: vscode.TerminalShellExecution | undefined;
+  private held: string[] = [];
   private hasStarted = false;
   private streamed = false;
   private timer: NodeJS.Timeout | undefined;
@@ -75,7 +81,7 @@ export class IntegratedCommand {
   constructor(
     private readonly terminal: vscode.Terminal,
     shell: vscode.TerminalShellIntegration,
-    line: string,
+    private readonly line: string,
     private readonly commandFile: CommandFile | undefined,
     private readonly print: (text: string) => void,
   ) {
@@ -85,6 +91,9 @@ export class IntegratedCommand {
       vscode.window.onDidStartTerminalShellExecution((start) => {
         if (this.isOurs(start)) {
           this.started(start.execution);
+        } else if (start.terminal === terminal && commandFile === undefined && !this.hasStarted) {
+          this.doubtful = start.execution;
+          void this.hold(start.execution.read());
         }
       }),
       vscode.window.onDidEndTerminalShellExecution((end) => {
@@ -92,6 +101,9 @@ export class IntegratedCommand {
           this.exitCode = end.exitCode;
           this.ended = true;
           this.settle();
+        } else if (end.execution === this.doubtful) {
+          this.exitCode = end.exitCode;
+          this.doneAfter(END_MS);
         }
       }),
       vscode.window.onDidCloseTerminal((closed) => {
@@ -121,11 +133,12 @@ export class IntegratedCommand {
     if (this.commandFile !== undefined) {
       return execution.commandLine.value.includes(this.commandFile.path);
     }
-    return this.adopted === execution || !this.hasStarted;
+    return this.adopted === execution || (!this.hasStarted && this.line.trim().startsWith(execution.commandLine.value.trim()));
   }
 
   private started(execution: vscode.TerminalShellExecution): void {
     this.hasStarted = true;
+    this.exitCode = undefined;
     clearTimeout(this.timer);
     if (execution !== this.execution) {
       this.adopted = execution;
@@ -151,6 +164,13 @@ export class IntegratedCommand {
     }
   }
 
+  private async hold(stream: AsyncIterable<string>): Promise<void> {
+    this.held = [];
+    for await (const data of stream) {
+      this.held.push(data);
+    }
+  }
+
   private settle(): void {
     if (this.ended && this.streamed) {
       this.done();
@@ -169,12 +189,16 @@ export class IntegratedCommand {
     for (const subscription of this.subscriptions) {
       subscription.dispose();
     }
+    if (!this.hasStarted && this.held.length > 0) {
+      this.parser.startInOutput(this.held[0] ?? "");
+      this.held.forEach((data) => this.print(this.parser.parse(data)));
+    }
     this.print(this.parser.finish());
     const closing = this.terminal.exitStatus;
     this.finish({
       exitCode: closing === undefined ? this.exitCode : closing.code,
       closed: closing !== undefined,
-      isExact: this.adopted === undefined,
+      isExact: this.adopted === undefined && (this.hasStarted || this.doubtful === undefined),
     });
   }
 }

@@ -26,6 +26,8 @@ const SETTLE = 750;
 /** How often to check that the shell is alive, and how long VS Code may take to report that it is not. */
 const WATCH = 500;
 const REPORT = 3000;
+/** How long a command of the user may take to end before the agent's is refused. */
+const USER = 1000;
 
 /** A terminal in which an agent's commands run, one at a time. */
 export class Session implements vscode.Disposable {
@@ -80,10 +82,6 @@ export class Session implements vscode.Disposable {
   async run(command: string, limit: number, print: (text: string) => void, signal: AbortSignal): Promise<RunEnded> {
     if (this.running) {
       throw new Refusal("busy", "A command is still running in this terminal. Wait for it, or interrupt it.");
-    }
-    if (this.usersCommand !== undefined) {
-      const what = this.usersCommand.commandLine.value;
-      throw new Refusal("busy", `The user of the window is running something in this terminal: ${what}`);
     }
     this.running = true;
     this.interrupted = false;
@@ -156,6 +154,7 @@ export class Session implements vscode.Disposable {
     const integration = await unlessCancelled(waitForIntegration(this.terminal, this.lacksIntegration ? 0 : limit), signal);
     this.lacksIntegration = integration === undefined;
     await unlessCancelled(this.settled, signal);
+    await this.checkUser();
     throwIfCancelled(signal);
     if (this.closed) {
       throw new Refusal("failed", "The terminal closed before the command could start.");
@@ -172,6 +171,17 @@ export class Session implements vscode.Disposable {
     } finally {
       over.abort();
       batcher.flush();
+    }
+  }
+
+  /** Refuse while the user runs something; VS Code may take a while to report that it has ended. */
+  private async checkUser(): Promise<void> {
+    for (let waited = 0; this.usersCommand !== undefined && waited < USER; waited += POLL) {
+      await sleep(POLL);
+    }
+    if (this.usersCommand !== undefined) {
+      const what = this.usersCommand.commandLine.value;
+      throw new Refusal("busy", `The user of the window is running something in this terminal: ${what}`);
     }
   }
 

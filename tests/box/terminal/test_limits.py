@@ -82,13 +82,14 @@ async def test_a_session_may_have_limits_for_all_its_commands(shell: Console) ->
     assert "its limit is 0.3 s" in answer.metadata.suffix
     answer = await shell.run(HUNGRY, session="small", blocking=True)
     assert "its limit is 95.4 MiB" in answer.metadata.suffix
-    assert await shell.output("echo fine", session="small") == "fine"
+    # bash may say at any time now that the last one was killed
+    assert "fine" in (await shell.output("echo fine", session="small")).splitlines()
     more = await shell.run(
         f"{sys.executable} -c 'data = bytearray(150_000_000)'; echo $?",
         session="small",
         limits=Limits(memory=1 << 40),
     )
-    assert more.content.splitlines()[-1] == "0"  # bash may say before that the last one was killed
+    assert "0" in more.content.splitlines()
 
 
 async def test_limits_that_cannot_be_are_refused(shell: Console) -> None:

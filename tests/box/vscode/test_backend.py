@@ -15,6 +15,7 @@ from glovebox.backends.process.backend import ProcessBackend
 from glovebox.client.backend import Silent
 from glovebox.client.spec import BoxSpec, Isolation
 from glovebox.settings import host
+from tests.support.waiting import until
 
 BOTH: list[Isolation] = ["", "bubblewrap"]
 
@@ -32,8 +33,17 @@ def free_port() -> int:
 
 
 async def opened(url: str) -> httpx.Response:
-    async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
-        return await client.get(url)
+    """The page, once the server is there: it is started in the background."""
+    answers: list[httpx.Response] = []
+
+    async def answered() -> bool:
+        async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
+            with contextlib.suppress(httpx.ConnectError):
+                answers.append(await client.get(url))
+        return bool(answers)
+
+    await until(answered, "VS Code's server")
+    return answers[0]
 
 
 @pytest.mark.asyncio
