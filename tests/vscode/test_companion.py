@@ -6,17 +6,30 @@ import os
 import shutil
 import signal
 import sys
+import threading
 import uuid
 from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import psutil
 import pytest
 
 from glovebox import SyncRuntime
-from glovebox.protocol.actions import IPythonRunCellAction, MCPAction
+from glovebox.protocol.actions import (
+    BrowseInteractiveAction,
+    BrowseURLAction,
+    IPythonRunCellAction,
+    MCPAction,
+)
 from glovebox.protocol.events import Output
-from glovebox.protocol.observations import ErrorObservation, IPythonRunCellObservation, MCPObservation
+from glovebox.protocol.observations import (
+    BrowserOutputObservation,
+    ErrorObservation,
+    IPythonRunCellObservation,
+    MCPObservation,
+)
 from tests.support.waiting import LIMIT, wait_until
 from tests.vscode.harness.workstation import Window, Workstation
 
@@ -85,6 +98,22 @@ def test_an_mcp_tool_is_called_through_the_companion_box(agent: SyncRuntime, win
     called = agent.call_tool_mcp(MCPAction(name="echo", arguments={"text": "hello"}, timeout=START_LIMIT))
     assert isinstance(called, MCPObservation), called
     assert "hello" in called.content
+
+
+def test_pages_are_opened_in_the_browser_of_the_companion_box(agent: SyncRuntime, tmp_path: Path) -> None:
+    (tmp_path / "index.html").write_text("<title>Greeting</title><button>Press me</button>")
+    pages = partial(SimpleHTTPRequestHandler, directory=str(tmp_path))
+    with ThreadingHTTPServer(("127.0.0.1", 0), pages) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        address = f"http://127.0.0.1:{server.server_port}/"
+        opened = agent.browse(BrowseURLAction(url=address, timeout=START_LIMIT))
+        assert isinstance(opened, BrowserOutputObservation), opened
+        assert "Press me" in opened.content
+        goto = BrowseInteractiveAction(browser_actions=f"goto('{address}missing')", timeout=START_LIMIT)
+        missing = agent.browse_interactive(goto)
+        server.shutdown()
+    assert isinstance(missing, BrowserOutputObservation), missing
+    assert "404" in missing.content
 
 
 @pytest.mark.parametrize("how", ["closed", "killed"])
