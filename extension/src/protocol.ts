@@ -161,7 +161,7 @@ export interface Arrival {
   stay: string;
   /** The ids of the windows that fit. */
   windows: string[];
-  /** The name that users see, such as "OpenHands". Without one it shares the shells of whoever is there. */
+  /** The name that users see, such as "OpenHands". Agents without one share shells. */
   agent?: string;
   /** Ask in every window for permission; the first that allows it is taken. Needed for more than one window. */
   ask?: boolean;

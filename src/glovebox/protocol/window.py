@@ -125,7 +125,7 @@ class Arrival(Message):
     stay: str
     #: The ids of the windows that fit.
     windows: list[str]
-    #: The name that users see, such as "OpenHands". Without one it shares the shells of whoever is there.
+    #: The name that users see, such as "OpenHands". Agents without one share shells.
     agent: str = ""
     #: Ask in every window for permission; the first that allows it is taken. Needed for more than one window.
     ask: bool = False

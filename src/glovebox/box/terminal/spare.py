@@ -15,7 +15,7 @@ _KEPT = 60.0
 
 
 class SpareSession:
-    """At most one session that nobody has used. It is handed out once.
+    """At most one unused session. It is handed out once.
 
     `make` starts one, `discard` ends one that was not used.
     """
@@ -33,7 +33,6 @@ class SpareSession:
         self._closed = False
 
     def renew(self) -> None:
-        """Have one again soon."""
         if self._starting is None and not self._closed:
             loop = asyncio.get_running_loop()
             self._starting = loop.create_task(self._start())

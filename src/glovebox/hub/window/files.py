@@ -82,7 +82,7 @@ _ARRANGING: Numbers = {
     "not_empty": errno.ENOTEMPTY,
 }
 _NO_IDS: Mapping[str, str] = {}
-#: How much of a text that an editor has changed is told.
+#: The most characters of a text that an editor has changed in an answer.
 _MOST_SAVED = 10_000
 #: What the files that an action has written hold, where that is not what it sent.
 _saved: ContextVar[list[bytes]] = ContextVar("saved")
@@ -316,7 +316,7 @@ class WindowFiles:
 
 
 class WindowFileActions(FileActions):
-    """Reads, writes and edits files of a window; tells what its editors made of them."""
+    """Reads, writes and edits files of a window; answers contain the text if its editors changed it."""
 
     async def write(self, action: FileWriteAction, call: Call) -> FileWriteObservation | ErrorObservation:
         _saved.set([])

@@ -38,7 +38,7 @@ _ERRORS = {
 
 
 class _Reports:
-    """What a window has reported and nobody has taken yet."""
+    """Reports of a window that no client has read yet."""
 
     def __init__(self) -> None:
         self._queue: asyncio.Queue[WatchReport] = asyncio.Queue()
@@ -60,7 +60,7 @@ class _Reports:
 
 
 class WindowWatch:
-    """The endpoint. The window watches only while somebody does."""
+    """The endpoint. The window watches only while a client does."""
 
     def __init__(self, hands: Hands, workspace: Callable[[], str], closing: asyncio.Event) -> None:
         self._hands = hands

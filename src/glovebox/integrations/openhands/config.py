@@ -25,7 +25,7 @@ WITHOUT_IMAGE = frozenset({"process", "remote"})
 WINDOWS = "vscode"
 #: The name of the agent that users of windows see.
 AGENT = "OpenHands"
-#: Settings that say what a box is like, which a window is not asked for.
+#: Settings that say what a box is like, which has no meaning for a window.
 OF_BOXES = (
     "base_container_image", "runtime_container_image", "use_host_network", "additional_networks",
     "remote_runtime_class", "vscode_port", "enable_gpu", "docker_runtime_kwargs", "runtime_extra_deps",

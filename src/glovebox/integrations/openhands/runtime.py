@@ -65,7 +65,7 @@ class GloveboxRuntime(ActionExecutionClient):  # type: ignore[misc] # OpenHands 
         self._settings = host.load()
         self._held: ConversationBox | None = None
         self._is_headless = headless_mode
-        #: Variables of the window's terminals, and those that its kernel has yet to be told.
+        #: Variables of the window's terminals, and those that are not set in its kernel yet.
         self._window_env: dict[str, str] = {}
         self._cell_env: dict[str, str] = {}
         super().__init__(
@@ -193,7 +193,7 @@ class GloveboxRuntime(ActionExecutionClient):  # type: ignore[misc] # OpenHands 
         """Set variables: in a window without changing ~/.bashrc, and in its kernel when that is first used.
 
         Raises:
-            RuntimeError: the shell could not be told.
+            RuntimeError: the shell did not take them.
         """
         if not self._is_window:
             super().add_env_vars(env_vars)
@@ -212,9 +212,9 @@ class GloveboxRuntime(ActionExecutionClient):  # type: ignore[misc] # OpenHands 
     def run_ipython(self, action: Any) -> Any:
         if self._is_window and self._cell_env:
             lines = (f"os.environ[{name!r}] = {value!r}" for name, value in self._cell_env.items())
-            told = super().run_ipython(IPythonRunCellAction(code="\n".join(("import os", *lines))))
-            if isinstance(told, ErrorObservation):
-                return told  # there is no kernel
+            answer = super().run_ipython(IPythonRunCellAction(code="\n".join(("import os", *lines))))
+            if isinstance(answer, ErrorObservation):
+                return answer  # there is no kernel
             self._cell_env.clear()
         return super().run_ipython(action)
 
