@@ -211,6 +211,7 @@ def test_the_views_are_readable_in_every_theme(
     edit(worker, tidy.folder / "src/app.py", "    return", f"    print('{theme}')\n    return")
     worker.write(f"{theme}.md", "# A new file")
     wait_for_row(tidy, "Changes", f"{theme}.md, created")
+    wait_until(lambda: f"{theme}.md" in tidy.tabs(), what="the new file in an editor")
     tidy.open_file("src/app.py")
     tidy.tidy()
     wait_until(lambda: tidy.has(MARK), what="marks")
