@@ -194,10 +194,9 @@ async def test_hooks_of_the_user_run_at_every_prompt_of_a_person(shell: Console)
     await until(lambda: log.read_text() == "x\n", "the hook")
     session.shell.type(b"true\r")
     await until(lambda: log.read_text() == "x\nx\n", "the hook again")
-    printed = session.shell.log.fetch
-    await until(lambda: b"workspace" in printed(0, 1 << 20).rpartition(b"true")[2], "the next prompt")
     session.release(person)
-    assert await shell.output("cat ~/log") == "x\nx"
+    # What the person typed may be on the screen only now.
+    assert (await shell.output("cat ~/log")).splitlines()[-2:] == ["x", "x"]
 
 
 @pytest.mark.parametrize(
