@@ -65,7 +65,7 @@ test("attack: a name cannot put a link into a notification", async () => {
 
 test("attack: variables that make a shell execute something are refused", async () => {
   const stay = new Stay(async () => Promise.resolve(true));
-  const names = ["PROMPT_COMMAND", "BASH_ENV", "LD_PRELOAD", "PATH", "GIT_SSH_COMMAND", "PYTHONSTARTUP", "GIT_PAGER"];
+  const names = ["PROMPT_COMMAND", "BASH_ENV", "LD_PRELOAD", "PATH", "GIT_SSH_COMMAND", "PYTHONSTARTUP", "GIT_PAGER", "RIPGREP_CONFIG_PATH"];
   for (const name of names) {
     const order = arrival("one", { env: { [name]: "evil", FINE: "1" } });
     await assert.rejects(stay.arrive(order, never), { code: "denied", message: new RegExp(`command: ${name}\\.`) });
